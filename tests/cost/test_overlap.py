@@ -6,7 +6,8 @@ import itertools
 
 import pytest
 
-from shardwright.cost.overlap import Queue, Timeline, Work, is_within_nodes, overlapped_seconds, queue_of
+from shardwright.cost.nodes import is_within_nodes
+from shardwright.cost.overlap import Queue, Timeline, Work, overlapped_seconds, queue_of
 from shardwright.mesh import Mesh
 
 COMPUTE, LINKS, NETWORK = Queue

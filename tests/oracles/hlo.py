@@ -78,6 +78,7 @@ class HloCollective:
         executed: How often it runs.
         trip_count_known: Whether every loop around it has a known trip count.
         op_name: Where it comes from.
+        rows: The devices of each group; of a permute, of each pair that is not one device.
     """
 
     kind: str
@@ -90,6 +91,7 @@ class HloCollective:
     executed: int
     trip_count_known: bool
     op_name: str
+    rows: tuple[tuple[int, ...], ...] = ()
 
     @property
     def total(self) -> float:
@@ -191,8 +193,13 @@ def groups_of(op: Instruction) -> str:
 
 def is_moving(op: Instruction) -> bool:
     """Whether a `collective-permute` sends anything to another device."""
+    return bool(moving_pairs(op))
+
+
+def moving_pairs(op: Instruction) -> tuple[tuple[int, int], ...]:
+    """The pairs of different devices of a `collective-permute`."""
     pairs = re.findall(r"\{(\d+),(\d+)\}", op.attribute("source_target_pairs"))
-    return any(source != target for source, target in pairs)
+    return tuple([(int(source), int(target)) for source, target in pairs if source != target])
 
 
 def replica_groups(text: str, devices: int) -> list[list[int]]:
@@ -405,6 +412,7 @@ class _Reader:
         groups = replica_groups(groups_of(op), self.devices.count)
         size = len(groups[0])
         use = HloCollective(kind, op.shape, operand, op.bytes, size, groups_of(op), 0.0, 1, True, op.op_name)
+        use = replace(use, rows=tuple(map(tuple, groups)))
         pieces = self._kept_pieces(computation, op, groups) if kind == "all-reduce" else 1
         if pieces == 1:
             return [replace(use, sent=ring_bytes(kind, operand, op.bytes, size))]
@@ -416,11 +424,10 @@ class _Reader:
         return uses
 
     def _permute(self, op: Instruction, operand: int) -> HloCollective:
-        moved = is_moving(op)
-        sent = float(operand) if moved else 0.0
-        text = op.attribute("source_target_pairs")
+        pairs, text = moving_pairs(op), op.attribute("source_target_pairs")
+        size, sent = 2 if pairs else 1, float(operand) if pairs else 0.0
         return HloCollective(
-            "collective-permute", op.shape, operand, op.bytes, 2 if moved else 1, text, sent, 1, True, op.op_name
+            "collective-permute", op.shape, operand, op.bytes, size, text, sent, 1, True, op.op_name, pairs
         )
 
     def _kept_pieces(self, computation: Computation, op: Instruction, groups: list[list[int]]) -> int:

@@ -22,10 +22,13 @@ __all__ = ["Plan", "Sends", "plan_of", "seconds_on", "sends_on"]
 
 
 class Sends(NamedTuple):
-    """What a device sends, in bytes, and the collectives that it starts for it, one after the other."""
+    """What a device sends, in bytes, the collectives that it starts for it, one after the other, and what of the bytes
+    goes to other nodes.
+    """
 
     sent: float
     starts: int
+    far: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +38,12 @@ class Plan:
     Attributes:
         sends: Its communication, as it may be counted.
         kernels: What it computes.
+        uses: The collectives, as they may be counted.
     """
 
     sends: tuple[Sends, ...]
     kernels: tuple[Kernel, ...]
+    uses: tuple[Sequence[HloCollective], ...] = ()
 
     @property
     def sent(self) -> float:
@@ -66,12 +71,18 @@ def plan_of(entered: str, final: str, devices: int) -> Plan:
     for kernel in kernels(entered):
         alike[Kernel(kernel.opcode, kernel.operations, kernel.dtype, kernel.moved)] += kernel.times
     merged = (Kernel(one.opcode, one.operations, one.dtype, one.moved, times) for one, times in alike.items())
-    return Plan(tuple(map(_sends, best)), tuple(merged))
+    return Plan(tuple(map(_sends, best)), tuple(merged), tuple(best))
 
 
 def sends_on(hardware: Hardware, plan: Plan) -> Sends:
     """The communication that takes the least time on a hardware."""
-    return min(plan.sends, key=lambda one: hardware.seconds(one.sent, one.starts))
+    near = hardware.devices_near
+    sends = plan.sends if near is None else [_sends(uses, near) for uses in plan.uses] or plan.sends
+    return min(sends, key=lambda one: _sending(hardware, one))
+
+
+def _sending(hardware: Hardware, sends: Sends) -> float:
+    return hardware.seconds(sends.sent, sends.starts, bytes_between_nodes=sends.far)
 
 
 def seconds_on(hardware: Hardware, plan: Plan) -> float:
@@ -81,8 +92,20 @@ def seconds_on(hardware: Hardware, plan: Plan) -> float:
         * roofline_seconds(hardware, operations=kernel.operations, bytes_moved=kernel.moved, dtype=kernel.dtype)
         for kernel in plan.kernels
     )
-    return hardware.seconds(*sends_on(hardware, plan)) + computing
+    return _sending(hardware, sends_on(hardware, plan)) + computing
 
 
-def _sends(uses: Sequence[HloCollective]) -> Sends:
-    return Sends(sum(use.total for use in uses), sum(use.executed for use in uses if use.sent > 0))
+def _sends(uses: Sequence[HloCollective], near: int | None = None) -> Sends:
+    far = 0.0 if near is None else sum(use.total * _far(use, near) for use in uses)
+    return Sends(sum(use.total for use in uses), sum(use.executed for use in uses if use.sent > 0), far)
+
+
+def _far(use: HloCollective, near: int) -> float:
+    """Which part of what a device sends goes to other nodes, of so many devices each: see `cost.nodes`."""
+    nodes = max([len({device // near for device in row}) for row in use.rows], default=1)
+    size = max(map(len, use.rows), default=1)
+    if nodes == 1 or size == 1:
+        return 0.0
+    if use.kind == "collective-permute":
+        return 1.0
+    return (nodes - 1) / (size - 1) * (size / nodes if use.kind == "all-to-all" else 1)

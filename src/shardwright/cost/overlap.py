@@ -23,10 +23,8 @@ import enum
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from shardwright.axes import Axes
-from shardwright.memo import memoize
+from shardwright.cost.nodes import is_within_nodes
 from shardwright.mesh import Mesh
 
 __all__ = [
@@ -35,7 +33,6 @@ __all__ = [
     "Work",
     "beats_seconds",
     "is_collective",
-    "is_within_nodes",
     "overlapped_seconds",
     "queue_of",
 ]
@@ -148,22 +145,3 @@ def is_collective(works: Sequence[Work]) -> bool:
 def queue_of(axes: Axes, mesh: Mesh, node_devices: int | None) -> Queue:
     """Over what devices that differ along `axes` talk to one another: a network, as soon as two are of two nodes."""
     return Queue.LINKS if node_devices is None or is_within_nodes(axes, mesh, node_devices) else Queue.NETWORK
-
-
-@memoize
-def is_within_nodes(axes: Axes, mesh: Mesh, node_devices: int) -> bool:
-    """Whether devices that differ along `axes` alone are of one node, each of so many devices whose ids are in a row.
-
-    >>> mesh = Mesh(x=2, y=8)
-    >>> is_within_nodes((mesh.axis("y"),), mesh, 8), is_within_nodes((mesh.axis("x"),), mesh, 8)
-    (True, False)
-    """
-    digits = [mesh.digit(axis) for axis in axes]
-    if mesh.device_ids is None:  # devices in a row are cut by blocks of `stride * size` of them, which nodes must hold
-        return mesh.size <= node_devices or all(node_devices % (stride * size) == 0 for stride, size in digits)
-    positions = np.arange(mesh.size)
-    first = positions.copy()
-    for stride, size in digits:
-        first -= positions // stride % size * stride
-    nodes = np.array(mesh.device_ids) // node_devices
-    return bool((nodes == nodes[first]).all())

@@ -10,20 +10,21 @@ arithmetic, by which all devices might as well compute them alike.
     >>> from shardwright.mesh import Mesh
     >>> mesh = Mesh(x=2, y=4)
     >>> gather = AllGather(((mesh.axis("x"),), (mesh.axis("y"),)))
-    >>> step_cost(gather, TensorSharding.of(mesh, [["x"], ["y"]]), local_bytes=128)
-    Cost(bytes_sent=896.0, starts=2, multiply_adds=0.0, bytes_copied=0.0, bytes_moved=0.0, adds_waited=0.0)
+    >>> step_cost(gather, TensorSharding.of(mesh, [["x"], ["y"]]), local_bytes=128)[:2]
+    (896.0, 2)
     >>> price(Cost(bytes_sent=896, starts=1), BYTES)
     896.0009765625
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable
 from functools import singledispatch
 from typing import NamedTuple
 
-from shardwright.axes import Axes, AxisRef, axes_size
+from shardwright.axes import Axes, AxisRef, axes_size, common_prefix, subtract_axes
 from shardwright.cost.collectives import (
     all_gather_bytes,
     all_reduce_bytes,
@@ -32,6 +33,7 @@ from shardwright.cost.collectives import (
     reduce_scatter_bytes,
 )
 from shardwright.cost.hardware import Hardware
+from shardwright.cost.nodes import spread_of
 from shardwright.sharding import TensorSharding, same_placement
 from shardwright.steps import (
     AllGather,
@@ -46,7 +48,7 @@ from shardwright.steps import (
     ToUnreduced,
 )
 
-__all__ = ["Cost", "price", "step_cost", "work_cost"]
+__all__ = ["Cost", "price", "step_cost", "talking_axes", "work_cost"]
 
 
 Kinds = frozenset[str]
@@ -68,6 +70,7 @@ class Cost(NamedTuple):
         bytes_moved: Bytes that ops other than products read from memory and write to it, as far as compilers do not
             fuse them.
         adds_waited: As many multiply-adds as take the time that products take beyond theirs: see `cost.roofline`.
+        bytes_between_nodes: Of the bytes that it sends those that go over the network between nodes: see `cost.nodes`.
     """
 
     bytes_sent: float = 0.0
@@ -76,11 +79,12 @@ class Cost(NamedTuple):
     bytes_copied: float = 0.0
     bytes_moved: float = 0.0
     adds_waited: float = 0.0
+    bytes_between_nodes: float = 0.0
 
     def __add__(self, other: Cost) -> Cost:  # type: ignore[override]  # amounts are added, not tuples joined
         """Both, one after the other."""
-        (sent, starts, work, copied, moved, waited) = self
-        (more_sent, more_starts, more_work, more_copied, more_moved, more_waited) = other
+        (sent, starts, work, copied, moved, waited, far) = self
+        (more_sent, more_starts, more_work, more_copied, more_moved, more_waited, more_far) = other
         return Cost(
             sent + more_sent,
             starts + more_starts,
@@ -88,6 +92,7 @@ class Cost(NamedTuple):
             copied + more_copied,
             moved + more_moved,
             waited + more_waited,
+            far + more_far,
         )
 
 
@@ -101,8 +106,13 @@ def work_cost(iterations: int, split: Iterable[Iterable[AxisRef]]) -> Cost:
     return Cost(multiply_adds=iterations / math.prod(map(axes_size, split)))
 
 
-@singledispatch
-def step_cost(step: Step | Send, before: TensorSharding, local_bytes: float, by_hand: Kinds = NATIVE) -> Cost:
+def step_cost(
+    step: Step | Send,
+    before: TensorSharding,
+    local_bytes: float,
+    by_hand: Kinds = NATIVE,
+    devices_near: int | None = None,
+) -> Cost:
     """What each device does in a step.
 
     Arguments:
@@ -110,44 +120,85 @@ def step_cost(step: Step | Send, before: TensorSharding, local_bytes: float, by_
         before: How the tensor lies before it.
         local_bytes: What each device holds of it then.
         by_hand: The kinds of reduction that no collective of XLA does on its elements: see `cost.collectives`.
+        devices_near: How many devices stand in a node, where what is sent to others is to be told.
     """
+    cost = _sent(step, before, local_bytes, by_hand)
+    if devices_near is None or not cost.bytes_sent:
+        return cost
+    spread = spread_of(talking_axes(step, before), before.mesh, devices_near)
+    if isinstance(step, CollectivePermute | Send):
+        part = float(spread.nodes > 1)  # whoever sends to another node sends all of it
+    else:
+        part = spread.of_exchange if isinstance(step, AllToAll) else spread.of_gather
+    return cost._replace(bytes_between_nodes=part * cost.bytes_sent) if part else cost
+
+
+def talking_axes(step: Step | Send, before: TensorSharding) -> Axes:
+    """The axes along which devices talk in a step; all, where the devices are in another order after it."""
+    if isinstance(step, AllToAll):
+        return tuple([axis for axes, _, _ in step.moves for axis in axes])
+    if isinstance(step, CollectivePermute):
+        if step.target.mesh != before.mesh:
+            return tuple([before.mesh.axis(name) for name in before.mesh.sizes])
+        return _moved_axes(before, step.target)
+    if isinstance(step, AllReduce | Send):
+        return step.axes
+    if isinstance(step, AllGather | ReduceScatter):
+        return tuple(itertools.chain(*step.axes))
+    return ()
+
+
+def _moved_axes(before: TensorSharding, after: TensorSharding) -> Axes:
+    """The axes along which devices hand on what they hold where a tensor comes to lie otherwise: those of dimensions
+    that are split otherwise, from where that begins.
+    """
+    moved: dict[AxisRef, None] = {}
+    for old, new in zip(before.axes, after.axes, strict=True):
+        same = common_prefix(old, new)
+        moved |= dict.fromkeys((*subtract_axes(old, same), *subtract_axes(new, same)))
+    return tuple(moved)
+
+
+@singledispatch
+def _sent(step: Step | Send, before: TensorSharding, local_bytes: float, by_hand: Kinds) -> Cost:
+    """What each device sends and starts in a step."""
     raise TypeError(f"no price of {step!r}")
 
 
-@step_cost.register
+@_sent.register
 def _(
     step: AllSlice | ToUnreduced | ShardedToUnreduced,
     before: TensorSharding,
     local_bytes: float,
-    by_hand: Kinds = NATIVE,
+    by_hand: Kinds,
 ) -> Cost:
     """Each device keeps a part of what it holds, or takes the neutral element instead or around it: nothing is sent."""
     return Cost()
 
 
-@step_cost.register
-def _(step: AllGather, before: TensorSharding, local_bytes: float, by_hand: Kinds = NATIVE) -> Cost:
+@_sent.register
+def _(step: AllGather, before: TensorSharding, local_bytes: float, by_hand: Kinds) -> Cost:
     """One collective for every dimension that is gathered."""
     devices = math.prod(map(axes_size, step.axes))
     return Cost(all_gather_bytes(local_bytes * devices, devices), _split_dims(step.axes))
 
 
-@step_cost.register
-def _(step: AllToAll, before: TensorSharding, local_bytes: float, by_hand: Kinds = NATIVE) -> Cost:
+@_sent.register
+def _(step: AllToAll, before: TensorSharding, local_bytes: float, by_hand: Kinds) -> Cost:
     devices = math.prod(axes_size(axes) for axes, _, _ in step.moves)
     return Cost(all_to_all_bytes(local_bytes, devices), int(devices > 1))
 
 
-@step_cost.register
-def _(step: CollectivePermute, before: TensorSharding, local_bytes: float, by_hand: Kinds = NATIVE) -> Cost:
+@_sent.register
+def _(step: CollectivePermute, before: TensorSharding, local_bytes: float, by_hand: Kinds) -> Cost:
     """All it holds, in as many collectives as parts; or nothing where every device already holds what it shall."""
     if same_placement(before, step.target):
         return Cost()
     return Cost(collective_permute_bytes(local_bytes), step.parts(before))
 
 
-@step_cost.register
-def _(step: Send, before: TensorSharding, local_bytes: float, by_hand: Kinds = NATIVE) -> Cost:
+@_sent.register
+def _(step: Send, before: TensorSharding, local_bytes: float, by_hand: Kinds) -> Cost:
     """One start for what goes both ways at once. All bytes count, as all of a ring's do, which could use both as well.
 
     Source: Austin et al., "How to Scale Your Model": links of a torus are bidirectional, of so many bytes either way.
@@ -155,8 +206,8 @@ def _(step: Send, before: TensorSharding, local_bytes: float, by_hand: Kinds = N
     return Cost(collective_permute_bytes(local_bytes), int(not step.is_opposite))
 
 
-@step_cost.register
-def _(step: AllReduce, before: TensorSharding, local_bytes: float, by_hand: Kinds = NATIVE) -> Cost:
+@_sent.register
+def _(step: AllReduce, before: TensorSharding, local_bytes: float, by_hand: Kinds) -> Cost:
     """One collective; where devices combine by hand, it gathers all contributions."""
     devices = axes_size(step.axes)
     if step.kind in by_hand:
@@ -164,8 +215,8 @@ def _(step: AllReduce, before: TensorSharding, local_bytes: float, by_hand: Kind
     return Cost(all_reduce_bytes(local_bytes, devices), int(devices > 1))
 
 
-@step_cost.register
-def _(step: ReduceScatter, before: TensorSharding, local_bytes: float, by_hand: Kinds = NATIVE) -> Cost:
+@_sent.register
+def _(step: ReduceScatter, before: TensorSharding, local_bytes: float, by_hand: Kinds) -> Cost:
     """One collective for every dimension that is scattered over."""
     sent = reduce_scatter_bytes(local_bytes, math.prod(map(axes_size, step.axes)))
     return Cost(sent, _split_dims(step.axes))

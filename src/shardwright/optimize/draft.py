@@ -40,9 +40,11 @@ class Saving(NamedTuple):
 
 
 @memoize
-def _taken(step: Step, type: TensorType, layout: TensorSharding) -> tuple[Signature, TensorSharding, Cost]:
+def _taken(
+    step: Step, type: TensorType, layout: TensorSharding, devices_near: int | None
+) -> tuple[Signature, TensorSharding, Cost]:
     """The op that takes a step, how its result lies, and what it costs."""
-    return collective(step, type), step.apply(layout), steps_cost(type, layout, (step,))
+    return collective(step, type), step.apply(layout), steps_cost(type, layout, (step,), devices_near)
 
 
 class _Drafted(NamedTuple):
@@ -113,7 +115,7 @@ class Draft:
         for step in steps:
             type, layout = self.type(value), self.layout(value)
             assert layout is not None, "what is no tensor takes no steps"
-            signature, after, cost = _taken(step, type, layout)
+            signature, after, cost = _taken(step, type, layout, self.program.hardware.devices_near)
             (value,) = self._add(signature, (value,), (after,), before, cost)
         return value
 

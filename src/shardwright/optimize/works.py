@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from shardwright.analysis.groups import replica_groups, source_target_pairs
 from shardwright.analysis.traffic import KINDS
-from shardwright.axes import Axes
 from shardwright.cost.collectives import sent_bytes
+from shardwright.cost.nodes import Spread, spread_of, spread_of_devices
 from shardwright.cost.overlap import Queue, Work, is_collective, overlapped_seconds, queue_of
-from shardwright.cost.price import Cost
+from shardwright.cost.price import Cost, talking_axes
 from shardwright.ir.graph import Op
 from shardwright.ir.ops import MANUAL
 from shardwright.mesh import Mesh
@@ -27,7 +27,7 @@ from shardwright.partition.localize.manual import sent_together
 from shardwright.partition.search.total import computed_cost
 from shardwright.rules.traits import facts_of
 from shardwright.sharding import TensorSharding, replicated
-from shardwright.steps import AllReduce, AllToAll, CollectivePermute, Send, Step, ToUnreduced
+from shardwright.steps import Send, Step
 
 __all__ = ["block_seconds", "is_collective", "is_less", "works_of"]
 
@@ -100,10 +100,11 @@ def _prices(program: ExplicitProgram, op: Op) -> Iterator[tuple[float, Queue]]:
         return
     cost = _cost(program, op)
     if cost.starts:
-        sent = Cost(cost.bytes_sent, cost.starts, bytes_copied=cost.bytes_copied)
+        far = cost.bytes_between_nodes
+        sent = Cost(cost.bytes_sent, cost.starts, bytes_copied=cost.bytes_copied, bytes_between_nodes=far)
         yield program.seconds(sent), _queue(program, op)
     if not cost.starts or program.step(op) is None:  # it waits for what devices exchange inside it
-        yield program.seconds(cost._replace(bytes_sent=0.0, starts=0)), Queue.COMPUTE
+        yield program.seconds(cost._replace(bytes_sent=0.0, starts=0, bytes_between_nodes=0.0)), Queue.COMPUTE
 
 
 def _of_regions(program: ExplicitProgram, op: Op, reads: tuple[int, ...], makes: tuple[int, ...]) -> Iterator[Work]:
@@ -178,21 +179,8 @@ def _queue(program: ExplicitProgram, op: Op) -> Queue:
     else:
         steps = [(one.step, one.before) for one in exchanges_of(op.signature, layouts)]
     devices = program.hardware.node_devices
-    queues = {queue_of(_axes(step, layout), layout.mesh, devices) for step, layout in steps}
+    queues = {queue_of(talking_axes(step, layout), layout.mesh, devices) for step, layout in steps}
     return Queue.NETWORK if Queue.NETWORK in queues else Queue.LINKS
-
-
-def _axes(step: Step | Send, before: TensorSharding) -> Axes:
-    """The axes along which devices talk in a step; all, where they move to others in another order."""
-    if isinstance(step, AllToAll):
-        return tuple([axis for axes, _, _ in step.moves for axis in axes])
-    if isinstance(step, CollectivePermute):
-        if step.target.mesh != before.mesh:
-            return tuple([before.mesh.axis(name) for name in before.mesh.sizes])
-        return (*before.used_axes, *step.target.used_axes)
-    if isinstance(step, AllReduce | ToUnreduced | Send):
-        return step.axes
-    return tuple(itertools.chain(*step.axes))
 
 
 def _on_device(program: ExplicitProgram, op: Op) -> tuple[Cost, Queue]:
@@ -201,13 +189,20 @@ def _on_device(program: ExplicitProgram, op: Op) -> tuple[Cost, Queue]:
     operand, result = (sum(type.bytes for type in types) for types in (op.signature.operands, op.signature.results))
     if kind == "collective_permute":
         rows = tuple([pair for pair in source_target_pairs(op.signature) if pair[0] != pair[1]])
-        size = 2 if rows else 1
+        size, spread = 2 if rows else 1, _widest(rows, devices)
     else:
         groups = replica_groups(op.signature, graph.meshes, graph.mesh.size)
-        size, rows = groups.size, groups.table
+        size = groups.size
         if groups.axes is not None and groups.mesh is not None:
-            cost = Cost(sent_bytes(kind, operand, result, size), int(size > 1))
-            return cost, queue_of(groups.axes, groups.mesh, devices)
-    within = devices is None or all(len({device // devices for device in row}) <= 1 for row in rows)
-    cost = Cost(sent_bytes(kind, operand, result, size), int(size > 1))
-    return cost, Queue.LINKS if within else Queue.NETWORK
+            spread = spread_of(groups.axes, groups.mesh, devices)
+        else:
+            spread = _widest(groups.table, devices)
+    sent = sent_bytes(kind, operand, result, size)
+    far = sent * spread.part_of(kind) if program.hardware.devices_near is not None else 0.0
+    queue = Queue.LINKS if spread.nodes == 1 else Queue.NETWORK
+    return Cost(sent, int(size > 1), bytes_between_nodes=far), queue
+
+
+def _widest(rows: Iterable[Sequence[int]], node_devices: int | None) -> Spread:
+    """Where the devices of that of some groups stand that are of most nodes."""
+    return max([spread_of_devices(row, node_devices) for row in rows], default=Spread(1, 1))

@@ -191,7 +191,7 @@ def plain_ways(question: Question, listed: Sequence[FactorAxes]) -> list[Way]:
     work = _works(splits, listed, question.hardware)
     if not question.exchanging:
         return [Way(read, made, own, NOTHING) for read, made, own in zip(operands, results, work, strict=True)]
-    exchanges = [exchange_cost(question.exchanging, read) for read in operands]
+    exchanges = [exchange_cost(question.exchanging, read, question.hardware) for read in operands]
     return list(map(Way, operands, results, work, exchanges))
 
 
@@ -279,13 +279,14 @@ def _read_targets(question: Question, way: Way) -> Shardings:
     return tuple([made if result in question.unread else target for result, (made, target) in enumerate(pairs)])
 
 
-def exchange_cost(signature: Signature, operands: Shardings) -> Cost:
+def exchange_cost(signature: Signature, operands: Shardings, hardware: Hardware) -> Cost:
     """What each device sends and starts inside an op whose operands lie so."""
     total = NOTHING
     for exchange in exchanges_of(signature, operands):
         type = exchange.type
         held = _held(type, exchange.before)
-        total += step_cost(exchange.step, exchange.before, held, combined_by_hand(type.dtype))
+        by_hand = combined_by_hand(type.dtype)
+        total += step_cost(exchange.step, exchange.before, held, by_hand, hardware.devices_near)
     return total
 
 

@@ -113,7 +113,9 @@ def _planned(
     start, end = _on_one_mesh(_wide(source), _wide(target))
     middle = _cheapest(_ReshardQuestion(shape, element_bytes, start, end, hardware, memory, by_hand, named))
     steps = [*_renaming(source, start), *middle.steps, *_renaming(end, target)]
-    return middle if len(steps) == len(middle.steps) else weigh(shape, element_bytes, source, _joined(steps), by_hand)
+    if len(steps) == len(middle.steps):
+        return middle
+    return weigh(shape, element_bytes, source, _joined(steps), by_hand, hardware.devices_near)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,11 @@ class _ReshardQuestion:
 
     def price(self, candidate: ReshardPlan) -> float:
         return price(candidate.cost, self.hardware)
+
+    def weighed(self, steps: Sequence[Step]) -> ReshardPlan:
+        """The plan of steps."""
+        near = self.hardware.devices_near
+        return weigh(self.shape, self.element_bytes, self.source, steps, self.by_hand, near)
 
 
 def _cheapest(question: _ReshardQuestion) -> ReshardPlan:
@@ -158,7 +165,7 @@ def _reduction_in_place(question: _ReshardQuestion) -> ReshardPlan | None:
     if len(kinds) != 1 or kinds & question.by_hand:
         return None
     step = AllReduce(source.mesh.in_order(source.partial_axes), *kinds)
-    return weigh(question.shape, question.element_bytes, source, [step], question.by_hand)
+    return question.weighed([step])
 
 
 def _cut_or_gathered(question: _ReshardQuestion) -> ReshardPlan | None:
@@ -177,7 +184,7 @@ def _cut_or_gathered(question: _ReshardQuestion) -> ReshardPlan | None:
         step = AllSlice(tuple([new[len(old) :] for old, new in pairs]))
     elif sum([old != new for old, new in pairs]) <= 2 and all(old[: len(new)] == new for old, new in pairs):
         step = AllGather(tuple([old[len(new) :] for old, new in pairs]))
-    return None if step is None else weigh(question.shape, question.element_bytes, source, [step], question.by_hand)
+    return None if step is None else question.weighed([step])
 
 
 def _is_shared(question: _ReshardQuestion, best: ReshardPlan, bound: float) -> bool:
@@ -213,7 +220,7 @@ def _searched(
     while chain is not None or starts > 1:
         if chain is not None:
             steps = steps_along(frame, chain.nodes, question.target)
-            plans.append(weigh(question.shape, question.element_bytes, question.source, steps, question.by_hand))
+            plans.append(question.weighed(steps))
             best, starts = min(best, question.price(plans[-1])), min(starts, chain.starts)
         starts -= 1
         chain = search(frame.problem, ends, starts, _most_sent(question, best, starts, held / units))
@@ -226,7 +233,7 @@ def _most_sent(question: _ReshardQuestion, best: float, starts: int, unit: float
     Rounded up, so that one search serves plans of many sizes.
     """
     left, each = best - price(Cost(starts=starts), question.hardware), price(Cost(unit), question.hardware)
-    if best == math.inf:
+    if best == math.inf or not each:
         return None
     most = max(0, math.floor(left / each))
     spare = max(0, most.bit_length() - _DIGITS)
@@ -274,13 +281,18 @@ def _check(shape: Sequence[int], source: TensorSharding, target: TensorSharding)
 
 
 def weigh(
-    shape: Sequence[int], element_bytes: int, source: TensorSharding, steps: Sequence[Step], by_hand: Kinds
+    shape: Sequence[int],
+    element_bytes: int,
+    source: TensorSharding,
+    steps: Sequence[Step],
+    by_hand: Kinds,
+    devices_near: int | None,
 ) -> ReshardPlan:
-    """The plan of `steps`, its cost added up step by step."""
+    """The plan of `steps`, its cost added up step by step; `devices_near` as of `step_cost`."""
     layout, held = source, local_bytes(shape, element_bytes, source)
     cost, peak = Cost(), held
     for step in steps:
-        cost += step_cost(step, layout, held, by_hand)
+        cost += step_cost(step, layout, held, by_hand, devices_near)
         layout = step.apply(layout)
         held = local_bytes(shape, element_bytes, layout)
         peak = max(peak, held)

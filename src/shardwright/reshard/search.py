@@ -106,9 +106,7 @@ def _edges(problem: Problem) -> Edges:
 class _Search:
     """One run of A* and what it needs at hand."""
 
-    def __init__(
-        self, problem: Problem, most_held: int | None, most_starts: int | None, most_sent: int | None
-    ) -> None:
+    def __init__(self, problem: Problem, most_held: int | None, most_starts: int | None, most_sent: int | None) -> None:
         self.problem = problem
         self.edges = _edges(problem)
         self.most_held = self.edges.scale if most_held is None else most_held

@@ -16,7 +16,8 @@ from shardwright.cost.hardware.shipped import DATA, shipped
 
 def test_the_default_and_the_count_of_bytes_are_what_they_were() -> None:
     there = Hardware("TPU v5p", 9e10, 1e-6, 4.59e14 / 2)
-    assert replace(TPU_V5P, memory_bytes=None, memory_bytes_per_second=None, peaks=()) == there
+    alone = replace(TPU_V5P, node_devices=None, network_bytes_per_second=None)
+    assert replace(alone, memory_bytes=None, memory_bytes_per_second=None, peaks=()) == there
     assert Hardware("bytes", 1.0, 2.0**-10, math.inf) == BYTES
     assert sw.hardware(DEFAULT) == TPU_V5P
 
@@ -98,6 +99,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, content: bytes | None, messa
     assert "TOML file" in caught.value.diagnostic.remedy or "prints one" in caught.value.diagnostic.remedy
 
 
-def test_gpus_stand_in_nodes_and_nothing_is_known_of_nodes_of_tpus() -> None:
-    nodes = {name: sw.hardware(name).node_devices for name in ("h100", "mi300x", "gb200", "tpu_v5p", "bytes")}
-    assert nodes == {"h100": 8, "mi300x": 8, "gb200": 72, "tpu_v5p": None, "bytes": None}
+def test_gpus_stand_in_nodes_and_tpus_in_pods_with_a_network_between_them() -> None:
+    nodes = {name: sw.hardware(name).devices_near for name in ("h100", "mi300x", "gb200", "tpu_v5p", "bytes")}
+    assert nodes == {"h100": 8, "mi300x": 8, "gb200": 72, "tpu_v5p": 8960, "bytes": None}
+    assert sw.hardware("h100").network_bytes_per_second == 5e10

@@ -90,6 +90,15 @@ FIGURES = (
         is_needed=False,
     ),
     Figure(
+        "network",
+        "network",
+        "bytes_per_second",
+        "source",
+        "what a device sends, one way, to devices of other nodes",
+        5e10,
+        is_needed=False,
+    ),
+    Figure(
         "copies",
         "copies",
         "bytes_per_second",
@@ -129,4 +138,5 @@ def hardware_of(name: str, numbers: Mapping[str, float]) -> Hardware:
         round(numbers["node"]) if "node" in numbers else None,
         numbers.get("copies", math.inf),
         numbers.get("parts", LOST_IN_PARTS),
+        numbers.get("network"),
     )

@@ -33,6 +33,8 @@ class Hardware(Hashed):
             `cost.roofline` tells what a program takes that is there, and products are priced.
         node_devices: How many devices, one behind the other, links of their own join, where a network joins the rest:
             what goes over the one goes beside what goes over the other (`cost.overlap`). All devices where not known.
+        network_bytes_per_second: What a device sends to those of other nodes, where that is known; else as much as to
+            those of its own.
         copied_bytes_per_second: What a device lays out anew for collectives and products, by how much of that it has
             to: see `cost.copies`. It takes no time where that is not known.
         lost_in_parts: Which part of their time products lose that are computed part by part, since parts fill a device
@@ -49,6 +51,12 @@ class Hardware(Hashed):
     node_devices: int | None = None
     copied_bytes_per_second: float = math.inf
     lost_in_parts: float = LOST_IN_PARTS
+    network_bytes_per_second: float | None = None
+
+    @property
+    def devices_near(self) -> int | None:
+        """How many devices stand in a node, where those of others are farther away; `None` where none are."""
+        return None if self.network_bytes_per_second is None else self.node_devices
 
     def seconds(
         self,
@@ -58,11 +66,15 @@ class Hardware(Hashed):
         bytes_copied: float = 0.0,
         bytes_moved: float = 0.0,
         adds_waited: float = 0.0,
+        bytes_between_nodes: float = 0.0,
     ) -> float:
         """The time, in seconds, of sending so many bytes, of so many starts and multiply-adds, of laying out anew so
-        many bytes, of moving so many through memory, and of waiting as long as so many multiply-adds take.
+        many bytes, of moving so many through memory, of waiting as long as so many multiply-adds take, and of sending
+        so many of the bytes to other nodes.
         """
         communication = bytes_sent / self.bytes_per_second + starts * self.start_seconds
+        if bytes_between_nodes and self.network_bytes_per_second is not None:
+            communication += bytes_between_nodes * (1 / self.network_bytes_per_second - 1 / self.bytes_per_second)
         speed = self.memory_bytes_per_second
         traffic = bytes_copied / self.copied_bytes_per_second + (bytes_moved / speed if speed is not None else 0.0)
         return communication + traffic + (multiply_adds + adds_waited) / self.multiply_adds_per_second

@@ -17,9 +17,11 @@ import numpy as np
 
 from shardwright.axes import Axes, axes_size, common_prefix, subtract_axes
 from shardwright.cost.hardware import Hardware
+from shardwright.cost.nodes import is_in_order, spread_of
 from shardwright.cost.price import Cost, price
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
+from shardwright.mesh import Mesh
 from shardwright.partition.edges import edge_cost, leads_to
 from shardwright.partition.proposals import Shardings
 from shardwright.partition.search.all_ways import Numbers, Seconds
@@ -161,7 +163,8 @@ def _table(type: TensorType, sources: Shardings, targets: Shardings, hardware: H
     needed, byte, start = _held(type, targets), price(Cost(1.0), hardware), price(Cost(0.0, 1), hardware)
     before, after = _lying(sources).partial, _lying(targets).partial
     lacking, moves = _of_moved(sources, targets)
-    moved = lacking * needed * byte + moves * start
+    far = _Far.of(type, sources, targets, hardware)
+    moved = lacking * needed * byte + moves * start + far.moved()
     if () in before and len(before) == len(after) == 1:
         return moved
     table = np.full((len(sources), len(targets)), math.inf)
@@ -176,7 +179,77 @@ def _table(type: TensorType, sources: Shardings, targets: Shardings, hardware: H
             sent, starts = least_of_sums(held[rows, None], needed[columns], *sums)
             reduced = contributions > staying  # by a collective that leaves where all lies, but for what it cuts
             table[places] = sent * byte + np.maximum(starts, moves[places] + reduced) * start
+            table[places] += far.summed(made, along)[places]
     return table
+
+
+@dataclass(frozen=True, slots=True)
+class _Far:
+    """How much longer than in one node it takes at least to bring a tensor from each of some layouts to each of others.
+
+    Of nodes is true what is of devices: each must receive what it lacks of what its devices need, and of contributions
+    of `n` nodes an element is sent `n − 1` times until it is whole; by all of its devices alike.
+
+    Attributes:
+        byte: How much longer a byte takes to another node.
+        near: How many devices a node has; `None` where all are in one, or a mesh is cut unevenly by nodes.
+        mesh: The mesh.
+        bytes: Those of the tensor.
+        needed: Bytes that a device of a node needs of those that the node does, each in equal parts, by layout.
+        lacking: Which part of them the node lacks, by both layouts.
+    """
+
+    byte: float
+    near: int | None
+    mesh: Mesh
+    bytes: float
+    needed: Seconds
+    lacking: Seconds
+
+    @staticmethod
+    def of(type: TensorType, sources: Shardings, targets: Shardings, hardware: Hardware) -> _Far:
+        """Between these layouts on a hardware."""
+        mesh, near = sources[0].mesh, hardware.devices_near
+        lies = _lying(sources).is_even and _lying(targets).is_even
+        lies = lies and all(layout.mesh == mesh for layout in (*sources, *targets))
+        if near is None or mesh.size <= near or not (lies and is_in_order(mesh, near)):
+            return _Far(0.0, None, mesh, 0.0, np.zeros(len(targets)), np.zeros((len(sources), len(targets))))
+        lacking, nodes = _of_nodes(sources, targets, near)
+        byte = price(Cost(bytes_between_nodes=1.0), hardware)
+        return _Far(byte, near, mesh, float(type.bytes), type.bytes / nodes / near, lacking)
+
+    def moved(self) -> Seconds:
+        """Of what is complete, or stays a sum of as many contributions."""
+        return self.byte * self.lacking * self.needed
+
+    def summed(self, made: tuple[Partial, ...], along: tuple[Partial, ...]) -> Seconds:
+        """Of contributions along some axes, of which those along others stay."""
+        contributions, staying = (
+            spread_of(tuple([p.axis for p in partial]), self.mesh, self.near).nodes for partial in (made, along)
+        )
+        far = self.lacking * self.needed
+        if contributions > staying:
+            more = self.bytes * staying * (contributions // staying - 2) / self.mesh.size
+            far = np.maximum(far, self.needed[None] + more)
+        return self.byte * far
+
+
+@memoize
+def _of_nodes(sources: Shardings, targets: Shardings, near: int) -> tuple[Seconds, Seconds]:
+    """Which part of what it needs in a target a node lacks at least whose devices have what they do in a source, and
+    into how many parts targets are split between nodes.
+    """
+    before, after, mesh = _lying(sources), _lying(targets), sources[0].mesh
+
+    def nodes(axes: Axes) -> int:
+        return spread_of(axes, mesh, near).nodes
+
+    shared = np.array(
+        [[1 / nodes(subtract_axes(one, common_prefix(one, other))) for other in after.axes] for one in before.axes]
+    ).reshape(len(before.axes), len(after.axes))
+    lacking: Seconds = 1 - shared[before.numbers[:, None], after.numbers[None]].prod(axis=2)
+    needs: Seconds = np.array([nodes(axes) for axes in after.axes], dtype=float)[after.numbers].prod(axis=1)
+    return lacking, needs
 
 
 @memoize

@@ -60,7 +60,8 @@ def seconds_of(decided: Decided, hardware: Hardware) -> float:
     of_each = {key: _own(*one, key[2], hardware) for key, one in decided.different.items()}
     of_ops = list(map(of_each.__getitem__, decided.keys))
     for place, decision, runs in decided.made():
-        of_ops[place] = (*of_ops[place], *[runs * price(_cost(one, types), hardware) for one in reshards(decision)])
+        costs = [_cost(one, types, hardware) for one in reshards(decision)]
+        of_ops[place] = (*of_ops[place], *[runs * price(cost, hardware) for cost in costs])
     return sum(itertools.chain.from_iterable(of_ops), 0.0)
 
 
@@ -69,7 +70,7 @@ def seconds_of_values(decided: Decided, hardware: Hardware) -> dict[int, float]:
     types, seconds = decided.graph.types, defaultdict[int, float](float)
     for _, decision, runs in decided.made():
         for version in reshards(decision):
-            seconds[version.value] += runs * price(_cost(version, types), hardware)
+            seconds[version.value] += runs * price(_cost(version, types, hardware), hardware)
     return seconds
 
 
@@ -79,9 +80,9 @@ def _own(op: Op, decision: Decision | None, runs: float, hardware: Hardware) -> 
     return (runs * price(computed_cost(op.signature, decision.operands, decision.results, hardware), hardware),)
 
 
-def _cost(version: Reshard, types: Sequence[TensorType]) -> Cost:
-    type = types[version.value]
-    return steps_cost(type, version.source, version.steps) + copies_of(type, version.source, version.steps)
+def _cost(version: Reshard, types: Sequence[TensorType], hardware: Hardware) -> Cost:
+    type, (source, steps) = types[version.value], (version.source, version.steps)
+    return steps_cost(type, source, steps, hardware.devices_near) + copies_of(type, source, steps)
 
 
 def reshards(decision: Decision | None) -> Iterator[Reshard]:
@@ -113,11 +114,11 @@ def computed_cost(
     if splits is None or len(tensors) < len(operands) + len(results):
         return _NOTHING
     total = splits.work(list(map(axes_size, factor_axes(splits.rule, tensors))), hardware)
-    return total + exchange_cost(signature, tensors[: len(operands)])
+    return total + exchange_cost(signature, tensors[: len(operands)], hardware)
 
 
 @memoize
-def steps_cost(type: TensorType, source: TensorSharding, steps: tuple[Step, ...]) -> Cost:
-    """What a chain of steps from a layout costs each device."""
+def steps_cost(type: TensorType, source: TensorSharding, steps: tuple[Step, ...], devices_near: int | None) -> Cost:
+    """What a chain of steps from a layout costs each device; `devices_near` as of `step_cost`."""
     element_bytes, by_hand = type.bytes // max(1, type.elements), combined_by_hand(type.dtype)
-    return weigh(type.dims, element_bytes, source, steps, by_hand).cost
+    return weigh(type.dims, element_bytes, source, steps, by_hand, devices_near).cost
