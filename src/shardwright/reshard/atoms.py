@@ -29,6 +29,8 @@ class Problem:
         permute: Whether a permute must be among the steps, because the order of devices changes.
         by_hand: Of the numbers of reductions those that gather all contributions where they do not scatter.
         named: Whether only steps are taken that ops of `sdy` are for: see `steps.is_in_sdy`.
+        far: Atoms along which devices are of different nodes, where they are not so along others.
+        farther: What a byte to another node counts more than one that stays in its own.
     """
 
     sizes: Atoms
@@ -41,6 +43,8 @@ class Problem:
     permute: bool
     by_hand: frozenset[int] = frozenset()
     named: bool = False
+    far: frozenset[int] = frozenset()
+    farther: int = 0
 
 
 class Node(NamedTuple):

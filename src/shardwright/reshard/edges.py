@@ -18,6 +18,7 @@ from typing import NamedTuple
 from shardwright.axes import merge_axes
 from shardwright.reshard.atoms import Atoms, Layout, Node, Problem
 from shardwright.reshard.exchanges import Exchanges
+from shardwright.reshard.farther import Farther
 from shardwright.reshard.problem import Frame
 from shardwright.sharding import TensorSharding
 from shardwright.steps import (
@@ -76,6 +77,7 @@ class Edges:
         self.counts = tuple(map(self.count, problem.target))
         self.final = self.local(problem.target)
         self.kind_of = dict(zip(problem.partial, problem.kinds, strict=True))
+        self.far = Farther(problem)
 
     def count(self, atoms: Atoms) -> int:
         """Into how many shards `atoms` split."""
@@ -127,12 +129,13 @@ class Edges:
         Of a reduced tensor, what the device that holds the least of its final part lacks. Of a partial one, an element
         with `n` contributions is sent `n − 1` times until it is whole, and once for every other device that needs it.
         """
+        far = self.far.to_send(state.layout, state.partial) if self.far else 0
         if state.partial:
-            return self.final + self.devices * (self.count(state.partial) - 2)
+            return far + self.final + self.devices * (self.count(state.partial) - 2)
         if not state.permuted:
-            return self.final
+            return far + self.final
         parts = math.prod([self.union(state.layout, dim) for dim in range(len(state.layout))])
-        return self.final - self.scale // parts if parts else self.final
+        return far + (self.final - self.scale // parts if parts else self.final)
 
     def to_start(self, state: SearchState) -> int:
         """How many collectives must be started at least.
@@ -182,9 +185,12 @@ class Edges:
         """Takes the last atom of a dimension away; in a row, gathers are taken dimension by dimension."""
         for dim, atoms in enumerate(state.layout):
             run = f"{GATHER} {dim:02}"
-            if len(atoms) > self.matched(state.layout, dim) and not (state.run.startswith(GATHER) and run < state.run):
-                after = _replaced(state.layout, {dim: atoms[:-1]})
-                sent = held * (self.sizes[atoms[-1]] - 1)
+            movable = len(atoms) - self.matched(state.layout, dim)
+            if not movable or (state.run.startswith(GATHER) and run < state.run and not self.far):
+                continue
+            for many in range(1, 1 + (movable if self.far else 1)):
+                after, gone = _replaced(state.layout, {dim: atoms[:-many]}), atoms[-many:]
+                sent = held * (self.count(gone) - 1) + self.far.of_gather(held, gone)
                 yield Edge(sent, int(run != state.run), GATHER, SearchState(after, state.partial, state.permuted, run))
 
     def exchanges(self, state: SearchState, held: int) -> Iterator[Edge]:
@@ -193,7 +199,7 @@ class Edges:
         for after, group in self.all_to_alls.of(state.layout, movable):
             if self.problem.named and not _names_once(state.layout, after):
                 continue
-            sent = held // group * (group - 1)
+            sent = held // group * (group - 1) + (self.far.of_exchange(held, state.layout, after) if self.far else 0)
             yield Edge(sent, 1, EXCHANGE, SearchState(after, state.partial, state.permuted, ""))
 
     def permutes(self, state: SearchState, held: int) -> Iterator[Edge]:
@@ -205,7 +211,8 @@ class Edges:
         """
         for after in self.permuted(tuple(map(self.count, state.layout))):
             if after != state.layout or not state.permuted:
-                yield Edge(held, 1, PERMUTE, SearchState(after, (), True, ""))
+                sent = held + (self.far.of_permute(held, state.layout, after) if self.far else 0)
+                yield Edge(sent, 1, PERMUTE, SearchState(after, (), True, ""))
         if state.permuted and not self.problem.named:
             yield from self.permutes_in_parts(state, held)
 
@@ -216,7 +223,8 @@ class Edges:
             pairs = tuple(zip(counts, goal, strict=True))
             if 1 < parts_between(pairs) <= MOST_PARTS:
                 for after in layouts:
-                    yield Edge(held, parts_between(pairs), PERMUTE, SearchState(after, (), True, ""))
+                    sent = held + (self.far.of_permute(held, state.layout, after) if self.far else 0)
+                    yield Edge(sent, parts_between(pairs), PERMUTE, SearchState(after, (), True, ""))
 
     @cached_property
     def by_held(self) -> dict[int, dict[tuple[int, ...], list[Layout]]]:
@@ -298,14 +306,17 @@ class Edges:
         ready = tuple(atom for atom in state.partial if self.kind_of[atom] == turn)
         rest = tuple(atom for atom in state.partial if atom not in ready)
         group = self.count(ready)
-        sent = held * (group - 1) if turn in self.problem.by_hand else 2 * held // group * (group - 1)
+        by_hand = turn in self.problem.by_hand
+        sent = held * (group - 1) if by_hand else 2 * held // group * (group - 1)
+        sent += self.far.of_gather(held if by_hand else 2 * held // group, ready)
         yield Edge(sent, 1, REDUCE, SearchState(state.layout, rest, state.permuted, ""))
-        for atom in ready:
-            size, left = self.sizes[atom], tuple(other for other in state.partial if other != atom)
+        for atoms in self.far.together(ready) if self.far else [(atom,) for atom in ready]:
+            size, left = self.count(atoms), tuple(other for other in state.partial if other not in atoms)
             for dim in range(len(state.layout)):
-                if self.fits(state.layout, dim, (atom,)):
-                    after = _replaced(state.layout, {dim: (*state.layout[dim], atom)})
-                    sent, run = held // size * (size - 1), f"{SCATTER} {turn} {dim:02}"
+                if self.fits(state.layout, dim, atoms):
+                    after = _replaced(state.layout, {dim: (*state.layout[dim], *atoms)})
+                    sent = held // size * (size - 1) + self.far.of_gather(held // size, atoms)
+                    run = f"{SCATTER} {turn} {dim:02}"
                     yield Edge(sent, int(run != state.run), SCATTER, SearchState(after, left, state.permuted, run))
 
 

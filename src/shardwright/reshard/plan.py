@@ -18,11 +18,12 @@ from dataclasses import dataclass, replace
 
 from shardwright.cost.collectives import combined_by_hand
 from shardwright.cost.hardware import Hardware, current_hardware
+from shardwright.cost.nodes import spread_of
 from shardwright.cost.price import Cost, Kinds, price, step_cost
 from shardwright.errors import ShardingError
 from shardwright.memo import memoize
 from shardwright.reshard.edges import Edges, steps_along
-from shardwright.reshard.problem import idle_axes, pose
+from shardwright.reshard.problem import Nodes, idle_axes, pose
 from shardwright.reshard.search import least_peak, search
 from shardwright.sharding import TensorSharding, same_grid, same_placement
 from shardwright.steps import (
@@ -131,6 +132,15 @@ class _ReshardQuestion:
     by_hand: Kinds
     named: bool
 
+    @property
+    def nodes(self) -> Nodes | None:
+        """How devices stand together, where they do so in several nodes."""
+        near = self.hardware.devices_near
+        if near is None or self.source.mesh.size <= near:
+            return None
+        farther = price(Cost(bytes_between_nodes=1.0), self.hardware) / price(Cost(1.0), self.hardware)
+        return Nodes(near, max(0, round(farther)))
+
     def price(self, candidate: ReshardPlan) -> float:
         return price(candidate.cost, self.hardware)
 
@@ -191,14 +201,19 @@ def _is_shared(question: _ReshardQuestion, best: ReshardPlan, bound: float) -> b
     """Whether there are idle axes, and a plan may be cheaper in which devices along them share the work.
 
     Without idle axes no chain sends less than `bound`. Sharing among w divides the bytes of a reduction by w, and those
-    of nothing else; gathering along the idle axes in the end sends (1 − 1/w) of the target.
+    of nothing else; gathering along the idle axes in the end sends (1 − 1/w) of the target. Devices of a node share what
+    comes from others too.
     """
     target = local_bytes(question.shape, question.element_bytes, question.target)
     sent = (target + min(bound, target)) / 2
     if not question.source.partial:
         sent = max(sent, bound)
-    may_pay = price(Cost(sent, starts=2), question.hardware) < question.price(best)
-    return may_pay and bool(idle_axes(question.source, question.target))
+    idle = idle_axes(question.source, question.target)
+    if not idle:
+        return False
+    near = spread_of(idle, question.source.mesh, question.hardware.devices_near).together
+    far = min(sent, best.cost.bytes_between_nodes / near)
+    return price(Cost(sent, starts=2, bytes_between_nodes=far), question.hardware) < question.price(best)
 
 
 def _searched(
@@ -209,13 +224,16 @@ def _searched(
     Where plans are known, only such are looked for as take less. Collectives are not saved at the cost of memory, of
     which the price says nothing: such plans hold no more than the larger of source and target.
     """
-    frame = pose(question.shape, question.source, question.target, fine, idle, question.by_hand, question.named)
+    ends = question.shape, question.source, question.target
+    frame = pose(*ends, fine, idle, question.by_hand, question.named, question.nodes)
     held = local_bytes(question.shape, question.element_bytes, question.source)
     local = Edges(frame.problem).local
-    units, ends = local(frame.problem.source), max(local(frame.problem.source), local(frame.problem.target))
+    units = local(frame.problem.source)
+    larger = max(units, local(frame.problem.target))
     most_held = None if question.memory is None else question.memory * units // max(1, held)
     plans, best = list[ReshardPlan](), min(map(question.price, known), default=math.inf)
-    first = chain = search(frame.problem, most_held, None, _most_sent(question, best, 1, held / units))
+    unit = price(Cost(held / units, bytes_between_nodes=frame.is_far * held / units), question.hardware)
+    first = chain = search(frame.problem, most_held, None, _most_sent(question, best, 1, unit))
     starts = 0 if chain is None else chain.starts
     while chain is not None or starts > 1:
         if chain is not None:
@@ -223,19 +241,18 @@ def _searched(
             plans.append(question.weighed(steps))
             best, starts = min(best, question.price(plans[-1])), min(starts, chain.starts)
         starts -= 1
-        chain = search(frame.problem, ends, starts, _most_sent(question, best, starts, held / units))
+        chain = search(frame.problem, larger, starts, _most_sent(question, best, starts, unit))
     return plans, first is not None and first.least
 
 
 def _most_sent(question: _ReshardQuestion, best: float, starts: int, unit: float) -> int | None:
-    """What may be sent where so many collectives are to take less than the best known plan, in such units of bytes.
+    """What may be sent where so many collectives are to take less than the best known plan, in units of such seconds.
 
     Rounded up, so that one search serves plans of many sizes.
     """
-    left, each = best - price(Cost(starts=starts), question.hardware), price(Cost(unit), question.hardware)
-    if best == math.inf or not each:
+    if best == math.inf or not unit:
         return None
-    most = max(0, math.floor(left / each))
+    most = max(0, math.floor((best - price(Cost(starts=starts), question.hardware)) / unit))
     spare = max(0, most.bit_length() - _DIGITS)
     return (most >> spare) + bool(spare) << spare
 

@@ -10,13 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from shardwright.axes import Axes, AxisRef, axes_size, can_coexist, decompose, subtract_axes
+from shardwright.cost.nodes import spread_of
 from shardwright.errors import ShardingError
+from shardwright.mesh import Mesh
 from shardwright.reshard.atoms import Layout, Problem
 from shardwright.sharding import Partial, TensorSharding
 
-__all__ = ["Frame", "idle_axes", "pose"]
+__all__ = ["Frame", "Nodes", "idle_axes", "pose"]
 
 _ATOMS = 6
 """How many atoms a search should have at most: cutting stops, and idle axes are left out, where it would have more."""
@@ -35,6 +38,7 @@ class Frame:
         fixed: Per dimension of the tensor, the axes that stay, all of them major to the atoms.
         partial: What stays partial.
         kinds: The reduction kind of each partial atom.
+        is_far: Whether devices along all atoms are of different nodes.
     """
 
     problem: Problem
@@ -43,6 +47,7 @@ class Frame:
     fixed: _Lists
     partial: tuple[Partial, ...]
     kinds: dict[int, str]
+    is_far: bool
 
     def axes(self, layout: Layout) -> _Lists:
         """A layout of the problem as axes per dimension of the tensor."""
@@ -60,12 +65,14 @@ def pose(
     idle: bool = False,
     by_hand: frozenset[str] = frozenset(),
     named: bool = False,
+    nodes: Nodes | None = None,
 ) -> Frame:
     """The problem of bringing a tensor of `shape` from `source` to `target`, both closed and dividing it.
 
     With `fine`, atoms are cut to primes where that does not make too many; with `idle`, axes that neither side uses
     may be used on the way. Contributions of the kinds `by_hand` are gathered where they are not scattered. With
-    `named`, only steps are taken that ops of `sdy` are for, along axes as one side has them.
+    `named`, only steps are taken that ops of `sdy` are for, along axes as one side has them. With `nodes`, atoms are
+    cut where these end, and what goes from one to another counts more.
 
     Raises:
         ShardingError: `target` is partial in a way that `source` is not.
@@ -78,16 +85,21 @@ def pose(
     cuts: dict[AxisRef, Axes] = {axis: (axis,) for axis in (*_flat(have), *_flat(goal), *awaiting)}
     if not named:
         cuts = _cuts(have, goal, awaiting, fine * (_ATOMS - 2 * idle))
+        cuts = cuts if nodes is None else _cut_by_nodes(cuts, source.mesh, nodes)
     have, goal = _recut(have, cuts), _recut(goal, cuts)
     (awaiting,) = _recut((awaiting,), cuts)
     atoms = tuple(dict.fromkeys((*_flat(have), *_flat(goal), *awaiting)))
     if idle and not named:
-        atoms += _unused(shape, source, target, len(atoms))
+        atoms += _unused(shape, source, target, len(atoms), nodes)
     lengths = _lengths(shape, fixed, atoms)
     dims = _dims(have, goal, lengths)
     runs = dict(zip(source.partial, _runs(source.partial), strict=True))
     entries = [next(p for whole, p in reduced if whole.contains(axis)) for axis in awaiting]
     number = {axis: index for index, axis in enumerate(atoms)}
+    far = frozenset(
+        [number[axis] for axis in atoms if nodes and spread_of((axis,), source.mesh, nodes.devices).nodes > 1]
+    )
+    is_mixed = nodes is not None and 0 < len(far) < len(atoms)
     problem = Problem(
         sizes=tuple(axis.size for axis in atoms),
         lengths=tuple(lengths[dim] for dim in dims),
@@ -99,9 +111,37 @@ def pose(
         permute=source.mesh != target.mesh,
         by_hand=frozenset(runs[p] for p in entries if p.kind in by_hand),
         named=named,
+        far=far if is_mixed else frozenset(),
+        farther=nodes.farther if nodes is not None and is_mixed else 0,
     )
     kinds = {number[axis]: p.kind for axis, p in zip(awaiting, entries, strict=True)}
-    return Frame(problem, atoms, dims, fixed, target.partial, kinds)
+    return Frame(problem, atoms, dims, fixed, target.partial, kinds, bool(far) and not is_mixed)
+
+
+class Nodes(NamedTuple):
+    """How devices stand together.
+
+    Attributes:
+        devices: How many in a node.
+        farther: What a byte to another node takes more than one that stays, in as many of those.
+    """
+
+    devices: int
+    farther: int
+
+
+def _cut_by_nodes(cuts: dict[AxisRef, Axes], mesh: Mesh, nodes: Nodes) -> dict[AxisRef, Axes]:
+    """The same, pieces cut in two that go beyond a node, if that does not make too many."""
+    finer = {axis: _flat([_by_nodes(piece, mesh, nodes) for piece in pieces]) for axis, pieces in cuts.items()}
+    return finer if sum(map(len, finer.values())) <= _ATOMS else cuts
+
+
+def _by_nodes(axis: AxisRef, mesh: Mesh, nodes: Nodes) -> Axes:
+    """What of an axis differs from node to node, and what does within one."""
+    across = spread_of((axis,), mesh, nodes.devices).nodes
+    if across in (1, axis.size) or axis.size % across:
+        return (axis,)
+    return AxisRef(axis.name, axis.pre, across), AxisRef(axis.name, axis.pre * across, axis.size // across)
 
 
 def _reduced(source: TensorSharding, target: TensorSharding) -> tuple[tuple[AxisRef, Partial], ...]:
@@ -232,14 +272,19 @@ def idle_axes(source: TensorSharding, target: TensorSharding) -> Axes:
     return tuple(dict.fromkeys((*idle, *subtract_axes(torn, held), *subtract_axes(torn, target.used_axes))))
 
 
-def _unused(shape: Sequence[int], source: TensorSharding, target: TensorSharding, atoms: int) -> Axes:
-    """The idle axes, as far as there is room for them: they can share the work of a reduction.
+def _unused(
+    shape: Sequence[int], source: TensorSharding, target: TensorSharding, atoms: int, nodes: Nodes | None
+) -> Axes:
+    """The idle axes, as far as there is room for them: they can share the work of a reduction, or the way to nodes.
 
     An axis that divides what the source has of some dimension stays whole: all of it is worth more than any part.
     """
     local = source.local_shape(shape)
     chosen: list[AxisRef] = []
-    for axis in sorted(idle_axes(source, target), key=lambda axis: -axis.size):
+    idle = idle_axes(source, target)
+    if nodes is not None:
+        idle = _flat([_by_nodes(axis, source.mesh, nodes) for axis in idle])
+    for axis in sorted(idle, key=lambda axis: -axis.size):
         fits = any(size % axis.size == 0 for size in local)
         for pieces in ((axis,),) if fits else (_into_primes(axis), (axis,)):
             if pieces and len(pieces) + len(chosen) + atoms <= _ATOMS:

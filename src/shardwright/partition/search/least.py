@@ -17,7 +17,7 @@ import numpy as np
 
 from shardwright.axes import Axes, axes_size, common_prefix, subtract_axes
 from shardwright.cost.hardware import Hardware
-from shardwright.cost.nodes import is_in_order, spread_of
+from shardwright.cost.nodes import Spread, is_in_order, spread_of
 from shardwright.cost.price import Cost, price
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
@@ -164,15 +164,15 @@ def _table(type: TensorType, sources: Shardings, targets: Shardings, hardware: H
     before, after = _lying(sources).partial, _lying(targets).partial
     lacking, moves = _of_moved(sources, targets)
     far = _Far.of(type, sources, targets, hardware)
-    moved = lacking * needed * byte + moves * start + far.moved()
+    moved = lacking * needed * byte + moves * start
     if () in before and len(before) == len(after) == 1:
-        return moved
+        return moved + far.moved(())
     table = np.full((len(sources), len(targets)), math.inf)
     held, whole, devices = _held(type, sources), float(type.bytes), sources[0].mesh.size
     for (made, rows), (along, columns) in itertools.product(before.items(), after.items()):
         places = np.ix_(rows, columns)
         if set(along) == set(made):  # each device receives, or has, contributions of its own to all that it needs
-            table[places] = moved[places]
+            table[places] = moved[places] + far.moved(along)[places]
         elif set(along) < set(made):
             contributions, staying = (axes_size([p.axis for p in partial]) for partial in (made, along))
             sums = (contributions // staying, whole * staying, devices)
@@ -218,20 +218,22 @@ class _Far:
         byte = price(Cost(bytes_between_nodes=1.0), hardware)
         return _Far(byte, near, mesh, float(type.bytes), type.bytes / nodes / near, lacking)
 
-    def moved(self) -> Seconds:
-        """Of what is complete, or stays a sum of as many contributions."""
-        return self.byte * self.lacking * self.needed
+    def moved(self, along: tuple[Partial, ...]) -> Seconds:
+        """Of what is complete, or stays contributions along some axes, of which devices of a node have one each."""
+        return self.byte * self.spread(along).together * self.lacking * self.needed
+
+    def spread(self, partial: tuple[Partial, ...]) -> Spread:
+        """Where contributions along some axes are."""
+        return spread_of(tuple([p.axis for p in partial]), self.mesh, self.near)
 
     def summed(self, made: tuple[Partial, ...], along: tuple[Partial, ...]) -> Seconds:
         """Of contributions along some axes, of which those along others stay."""
-        contributions, staying = (
-            spread_of(tuple([p.axis for p in partial]), self.mesh, self.near).nodes for partial in (made, along)
-        )
+        contributions, staying = self.spread(made).nodes, self.spread(along).nodes
         far = self.lacking * self.needed
         if contributions > staying:
             more = self.bytes * staying * (contributions // staying - 2) / self.mesh.size
             far = np.maximum(far, self.needed[None] + more)
-        return self.byte * far
+        return self.byte * self.spread(along).together * far
 
 
 @memoize
