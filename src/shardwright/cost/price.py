@@ -123,7 +123,7 @@ def step_cost(
         devices_near: How many devices stand in a node, where what is sent to others is to be told.
     """
     cost = _sent(step, before, local_bytes, by_hand)
-    if devices_near is None or not cost.bytes_sent:
+    if devices_near is None or before.mesh.size <= devices_near or not cost.bytes_sent:
         return cost
     spread = spread_of(talking_axes(step, before), before.mesh, devices_near)
     if isinstance(step, CollectivePermute | Send):

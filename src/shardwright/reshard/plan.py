@@ -201,8 +201,8 @@ def _is_shared(question: _ReshardQuestion, best: ReshardPlan, bound: float) -> b
     """Whether there are idle axes, and a plan may be cheaper in which devices along them share the work.
 
     Without idle axes no chain sends less than `bound`. Sharing among w divides the bytes of a reduction by w, and those
-    of nothing else; gathering along the idle axes in the end sends (1 − 1/w) of the target. Devices of a node share what
-    comes from others too.
+    of nothing else; gathering along the idle axes in the end sends (1 − 1/w) of the target. Devices of a node share
+    what comes from others too.
     """
     target = local_bytes(question.shape, question.element_bytes, question.target)
     sent = (target + min(bound, target)) / 2
