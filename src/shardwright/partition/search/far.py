@@ -1,4 +1,4 @@
-"""How much longer it takes at least to bring a value from one layout to another where devices stand in several nodes."""
+"""How much longer it takes at least, where devices stand in several nodes, to bring a value to another layout."""
 
 from __future__ import annotations
 
