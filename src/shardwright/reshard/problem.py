@@ -84,8 +84,7 @@ def pose(
     goal = tuple(axes[len(same) :] for axes, same in zip(goal, fixed, strict=True))
     cuts: dict[AxisRef, Axes] = {axis: (axis,) for axis in (*_flat(have), *_flat(goal), *awaiting)}
     if not named:
-        cuts = _cuts(have, goal, awaiting, fine * (_ATOMS - 2 * idle))
-        cuts = cuts if nodes is None else _cut_by_nodes(cuts, source.mesh, nodes)
+        cuts = _cut_by_nodes(_cuts(have, goal, awaiting, fine * (_ATOMS - 2 * idle)), source.mesh, nodes)
     have, goal = _recut(have, cuts), _recut(goal, cuts)
     (awaiting,) = _recut((awaiting,), cuts)
     atoms = tuple(dict.fromkeys((*_flat(have), *_flat(goal), *awaiting)))
@@ -96,10 +95,8 @@ def pose(
     runs = dict(zip(source.partial, _runs(source.partial), strict=True))
     entries = [next(p for whole, p in reduced if whole.contains(axis)) for axis in awaiting]
     number = {axis: index for index, axis in enumerate(atoms)}
-    far = frozenset(
-        [number[axis] for axis in atoms if nodes and spread_of((axis,), source.mesh, nodes.devices).nodes > 1]
-    )
-    is_mixed = nodes is not None and 0 < len(far) < len(atoms)
+    far = frozenset([number[axis] for axis in _apart(atoms, source.mesh, nodes)])
+    mixed = nodes if 0 < len(far) < len(atoms) else None
     problem = Problem(
         sizes=tuple(axis.size for axis in atoms),
         lengths=tuple(lengths[dim] for dim in dims),
@@ -111,11 +108,11 @@ def pose(
         permute=source.mesh != target.mesh,
         by_hand=frozenset(runs[p] for p in entries if p.kind in by_hand),
         named=named,
-        far=far if is_mixed else frozenset(),
-        farther=nodes.farther if nodes is not None and is_mixed else 0,
+        far=far if mixed else frozenset(),
+        farther=mixed.farther if mixed else 0,
     )
     kinds = {number[axis]: p.kind for axis, p in zip(awaiting, entries, strict=True)}
-    return Frame(problem, atoms, dims, fixed, target.partial, kinds, bool(far) and not is_mixed)
+    return Frame(problem, atoms, dims, fixed, target.partial, kinds, bool(far) and not mixed)
 
 
 class Nodes(NamedTuple):
@@ -130,8 +127,15 @@ class Nodes(NamedTuple):
     farther: int
 
 
-def _cut_by_nodes(cuts: dict[AxisRef, Axes], mesh: Mesh, nodes: Nodes) -> dict[AxisRef, Axes]:
+def _apart(atoms: Axes, mesh: Mesh, nodes: Nodes | None) -> Axes:
+    """The atoms along which devices are of different nodes."""
+    return tuple([axis for axis in atoms if nodes is not None and spread_of((axis,), mesh, nodes.devices).nodes > 1])
+
+
+def _cut_by_nodes(cuts: dict[AxisRef, Axes], mesh: Mesh, nodes: Nodes | None) -> dict[AxisRef, Axes]:
     """The same, pieces cut in two that go beyond a node, if that does not make too many."""
+    if nodes is None:
+        return cuts
     finer = {axis: _flat([_by_nodes(piece, mesh, nodes) for piece in pieces]) for axis, pieces in cuts.items()}
     return finer if sum(map(len, finer.values())) <= _ATOMS else cuts
 
