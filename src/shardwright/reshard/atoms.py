@@ -30,7 +30,7 @@ class Problem:
         by_hand: Of the numbers of reductions those that gather all contributions where they do not scatter.
         named: Whether only steps are taken that ops of `sdy` are for: see `steps.is_in_sdy`.
         far: Atoms along which devices are of different nodes, where they are not so along others.
-        farther: What a byte to another node counts more than one that stays in its own.
+        farther: What a byte along these counts more than one that stays in its node.
     """
 
     sizes: Atoms

@@ -69,34 +69,28 @@ def pose(
 ) -> Frame:
     """The problem of bringing a tensor of `shape` from `source` to `target`, both closed and dividing it.
 
-    With `fine`, atoms are cut to primes where that does not make too many; with `idle`, axes that neither side uses
-    may be used on the way. Contributions of the kinds `by_hand` are gathered where they are not scattered. With
-    `named`, only steps are taken that ops of `sdy` are for, along axes as one side has them. With `nodes`, atoms are
-    cut where these end, and what goes from one to another counts more.
+    With `fine`, atoms are cut to primes where these are few enough; with `idle`, axes that neither side uses may be used
+    on the way. Contributions of the kinds `by_hand` are gathered where they are not scattered. With `named`, only steps
+    of `sdy` are taken, along axes as one side has them. With `nodes`, what goes from one to another counts more.
 
     Raises:
         ShardingError: `target` is partial in a way that `source` is not.
     """
     reduced = _reduced(source, target)
-    have, goal, awaiting = _common_parts(source.axes, target.axes, tuple(axis for axis, _ in reduced))
+    have, goal, awaiting = _common_parts(source.axes, target.axes, tuple([axis for axis, _ in reduced]))
     fixed = tuple(_shared_start(left, right) for left, right in zip(have, goal, strict=True))
-    have = tuple(axes[len(same) :] for axes, same in zip(have, fixed, strict=True))
-    goal = tuple(axes[len(same) :] for axes, same in zip(goal, fixed, strict=True))
-    cuts: dict[AxisRef, Axes] = {axis: (axis,) for axis in (*_flat(have), *_flat(goal), *awaiting)}
+    have, goal = (tuple(axes[len(same) :] for axes, same in zip(side, fixed, strict=True)) for side in (have, goal))
     if not named:
         cuts = _cut_by_nodes(_cuts(have, goal, awaiting, fine * (_ATOMS - 2 * idle)), source.mesh, nodes)
-    have, goal = _recut(have, cuts), _recut(goal, cuts)
-    (awaiting,) = _recut((awaiting,), cuts)
+        have, goal, (awaiting,) = (_recut(lists, cuts) for lists in (have, goal, (awaiting,)))
     atoms = tuple(dict.fromkeys((*_flat(have), *_flat(goal), *awaiting)))
     if idle and not named:
         atoms += _unused(shape, source, target, len(atoms), nodes)
-    lengths = _lengths(shape, fixed, atoms)
-    dims = _dims(have, goal, lengths)
+    dims = _dims(have, goal, lengths := _lengths(shape, fixed, atoms))
     runs = dict(zip(source.partial, _runs(source.partial), strict=True))
     entries = [next(p for whole, p in reduced if whole.contains(axis)) for axis in awaiting]
     number = {axis: index for index, axis in enumerate(atoms)}
-    far = frozenset([number[axis] for axis in _apart(atoms, source.mesh, nodes)])
-    mixed = nodes if 0 < len(far) < len(atoms) else None
+    far, farther = _weights(atoms, source.mesh, nodes)
     problem = Problem(
         sizes=tuple(axis.size for axis in atoms),
         lengths=tuple(lengths[dim] for dim in dims),
@@ -108,11 +102,11 @@ def pose(
         permute=source.mesh != target.mesh,
         by_hand=frozenset(runs[p] for p in entries if p.kind in by_hand),
         named=named,
-        far=far if mixed else frozenset(),
-        farther=mixed.farther if mixed else 0,
+        far=far,
+        farther=farther if far else 0,
     )
-    kinds = {number[axis]: p.kind for axis, p in zip(awaiting, entries, strict=True)}
-    return Frame(problem, atoms, dims, fixed, target.partial, kinds, bool(far) and not mixed)
+    kinds = dict(zip(problem.partial, [p.kind for p in entries], strict=True))
+    return Frame(problem, atoms, dims, fixed, target.partial, kinds, farther > 0 and not far)
 
 
 class Nodes(NamedTuple):
@@ -127,9 +121,14 @@ class Nodes(NamedTuple):
     farther: int
 
 
-def _apart(atoms: Axes, mesh: Mesh, nodes: Nodes | None) -> Axes:
-    """The atoms along which devices are of different nodes."""
-    return tuple([axis for axis in atoms if nodes is not None and spread_of((axis,), mesh, nodes.devices).nodes > 1])
+def _weights(atoms: Axes, mesh: Mesh, nodes: Nodes | None) -> tuple[frozenset[int], int]:
+    """The atoms along which devices are of different nodes, where not all are so, and what a byte along them counts
+    more; that counts for all bytes where there are such atoms only.
+    """
+    if nodes is None:
+        return frozenset(), 0
+    far = [number for number, axis in enumerate(atoms) if spread_of((axis,), mesh, nodes.devices).nodes > 1]
+    return frozenset(far if len(far) < len(atoms) else ()), nodes.farther if far else 0
 
 
 def _cut_by_nodes(cuts: dict[AxisRef, Axes], mesh: Mesh, nodes: Nodes | None) -> dict[AxisRef, Axes]:
