@@ -69,7 +69,7 @@ def pose(
 ) -> Frame:
     """The problem of bringing a tensor of `shape` from `source` to `target`, both closed and dividing it.
 
-    With `fine`, atoms are cut to primes where these are few enough; with `idle`, axes that neither side uses may be used
+    With `fine`, atoms are cut to primes where they are few then; with `idle`, axes that neither side uses may be used
     on the way. Contributions of the kinds `by_hand` are gathered where they are not scattered. With `named`, only steps
     of `sdy` are taken, along axes as one side has them. With `nodes`, what goes from one to another counts more.
 
