@@ -7,7 +7,8 @@ twentieth of arguments and results is nothing: a step of decoding has much of th
 One that fits into the memory of the hardware comes before one that does not.
 
 Or, where memory and traffic are not to be traded for time (`--effort lean`), the fastest of those that send no more
-than another one, and hold at most a tenth more beside arguments and results.
+than another one, and hold at most a tenth more beside arguments and results. What takes less than two thirds of the
+time may send a tenth more too: nobody would wait twice as long to spare a twentieth of the bytes.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ __all__ = ["Demand", "demand_of", "room_for_orders"]
 
 _MORE = 1.1
 """How many times as much may be held where memory is not to be traded for time."""
+
+_FAR_LESS, _SENT = 2 / 3, 1.1
+"""What part of the time is so much less that a little more may be sent for it, and how many times as much."""
 
 _NOTHING = 0.05
 """What part of arguments and results is nothing beside them."""
@@ -53,13 +57,17 @@ class Demand(NamedTuple):
     boundary: int = 0
 
     def is_within(self, most: Demand) -> bool:
-        """Whether a program sends no more than another, and holds at most a tenth more, or what there is room for.
+        """Whether a program sends no more than another, or hardly more where it takes much less time, and holds at most
+        a tenth more, or what there is room for.
 
         >>> plain = Demand(1.0, 100, 0.0, 50.0)
-        >>> Demand(0.5, 110, 0.0, 50.0).is_within(plain), Demand(0.5, 90, 0.0, 60.0).is_within(plain)
+        >>> Demand(0.9, 110, 0.0, 50.0).is_within(plain), Demand(0.9, 90, 0.0, 54.0).is_within(plain)
+        (True, False)
+        >>> Demand(0.5, 90, 0.0, 54.0).is_within(plain), Demand(0.5, 90, 0.0, 60.0).is_within(plain)
         (True, False)
         """
-        return self.has_room(most) and not is_less(most.sent, self.sent)
+        sent = most.sent * (_SENT if self.seconds < _FAR_LESS * most.seconds else 1.0)
+        return self.has_room(most) and not is_less(sent, self.sent)
 
     def has_room(self, most: Demand) -> bool:
         """Whether a program holds at most a tenth more than another, or what there is room for."""

@@ -144,7 +144,7 @@ class _Making:
 
 
 def _lean(making: _Making) -> MadeExplicit:
-    """The fastest program that sends no more and holds hardly more than where each op is split by itself."""
+    """The fastest program that sends and holds hardly more than where each op is split by itself."""
     from shardwright.optimize import HOISTING
     from shardwright.optimize.compared import room_for_orders
 

@@ -141,6 +141,8 @@ class _Choosing:
     def look(self) -> None:
         """Choose, until no choice is better that is looked at."""
         for proves in (False, True) if self.first else ():
+            if proves and not self.folded.is_whole:  # what is proven of it is told of choices that are alike only
+                self.close = max(self.close, self.budget.near)
             last = self.best.rounds + self.budget.rounds
             before: Solution | None = None
             while self.best.rounds < last and not self.is_done:
