@@ -1,5 +1,6 @@
 """Plans beside XLA's: models, training steps and examples, each partitioned for a hardware, and what that takes there.
-Some, `large`, are of sizes that fill eight devices, from transformers to solvers: see `tests/models/large`.
+Some, `large`, are of sizes that fill eight devices, from transformers to solvers, and `clusters` are for 64 devices and
+256, in nodes of eight: see `tests/models/large`.
 
 Both sides get the same annotated module; ours is decided for the hardware, XLA's is one for all. Both go through XLA
 for virtual CPU devices, in subprocesses, and one function prices both by their HLO (`tests/oracles/plan_price.py`). Of
@@ -16,7 +17,7 @@ Besides, what choosing costs, in processor time: efforts `default` and `best` on
 of 32 layers, and the median of a reshard plan with empty caches.
 
     python benchmarks/plans.py                              all of it
-    python benchmarks/plans.py nets.u_net steps.adam        whose names begin so; `large`, `examples`, `choosing`
+    python benchmarks/plans.py nets.u_net steps.adam        whose names begin so; `large`, `clusters`, `choosing`
     python benchmarks/plans.py --hardware h100 cpu_8        on some hardware only
     python benchmarks/plans.py --effort best                with programs searched as wholes
     python benchmarks/plans.py --optimize all               with collectives made fewer, smaller and later
@@ -117,12 +118,14 @@ def programs() -> dict[str, Make]:
     """All there are, by name."""
     from shardwright.program import load
     from tests.models.large.all import LARGE
+    from tests.models.large.clusters import CLUSTERS
     from tests.models.nets.all import NETS
     from tests.models.steps.all import SHARDINGS, STEPS, plan
 
     every: dict[str, Make] = {f"nets.{name}": partial(net.plan, evenly=True) for name, net in NETS.items()}
     every |= {f"steps.{name}.{kind}": partial(plan, name, kind) for name in STEPS for kind in SHARDINGS}
     every |= {f"large.{name}": partial(make, small=False) for name, make in LARGE.items()}
+    every |= {f"clusters.{name}": partial(make, small=False) for name, make in CLUSTERS.items()}
     return every | {f"examples.{name}": partial(lambda name: load(example(name)).plan(), name) for name in EXAMPLES}
 
 

@@ -40,8 +40,11 @@ def programs() -> dict[str, Callable[[], Any]]:
     import plans
 
     from tests.models.large.all import LARGE
+    from tests.models.large.clusters import CLUSTERS
 
-    return plans.programs() | {f"large.{name}": partial(make, small=True) for name, make in LARGE.items()}
+    every = {"large": LARGE, "clusters": CLUSTERS}
+    small = {f"{kind}.{name}": partial(make, small=True) for kind, some in every.items() for name, make in some.items()}
+    return plans.programs() | small
 
 
 def names_of(begin: Sequence[str]) -> Answer:

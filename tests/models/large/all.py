@@ -14,6 +14,7 @@ from tests.models.large import (
     encoder_decoder,
     experts,
     graphs,
+    heads,
     long_context,
     pairs,
     pipeline,
@@ -95,6 +96,17 @@ class _Family(NamedTuple):
 
 _FAMILIES = (
     _Family("vision", vision.training, vision.VIT, vision.SMALL_VIT, _SPLIT | _BIASED),
+    _Family(
+        "heads",
+        heads.training,
+        heads.ODD_HEADS,
+        heads.FEW_HEADS,
+        {
+            "fsdp": _SPLIT["fsdp"],
+            "tensor": (Mesh(data=1, model=8), heads.MEGATRON),
+            "data_and_tensor": (_BOTH, heads.MEGATRON),
+        },
+    ),
     _Family(
         "encoder_decoder",
         encoder_decoder.training,

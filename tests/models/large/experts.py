@@ -10,8 +10,9 @@ from jax import lax
 
 from shardwright.mesh import Mesh
 from shardwright.program import Plan, from_jax
+from tests.models.large.common import array
 
-__all__ = ["EXPERTS", "FEW_EXPERTS", "Sizes", "training"]
+__all__ = ["EXPERTS", "FEW_EXPERTS", "Sizes", "layer", "parameters", "training"]
 
 Tree = Any
 
@@ -32,7 +33,7 @@ EXPERTS = Sizes(4, 2048, 4096, 8, 16, 1024, 512)
 FEW_EXPERTS = Sizes(1, 16, 32, 8, 8, 16, 8)
 
 
-def _layer(x: Any, layer: Tree, places: int) -> Any:
+def layer(x: Any, layer: Tree, places: int) -> Any:
     """Each token goes to two experts, as far as these have places."""
     batch, length, _ = x.shape
     experts = layer["router"].shape[1]
@@ -49,29 +50,30 @@ def _layer(x: Any, layer: Tree, places: int) -> Any:
     return x + jnp.einsum("ebcd,btec->btd", jnp.einsum("ebcf,efd->ebcd", hidden, layer["down"]), came)
 
 
-def training(mesh: Mesh, sizes: Sizes) -> Plan:
-    """A training step, batches and experts over `data`."""
-
-    def array(*shape: int, dtype: Any = jnp.bfloat16) -> Any:
-        return jax.ShapeDtypeStruct(shape, dtype)
-
+def parameters(sizes: Sizes) -> Tree:
+    """Of a layer."""
     wide, hidden, experts = sizes.width, sizes.hidden, sizes.experts
-    layer = {
+    return {
         "router": array(wide, experts, dtype=jnp.float32),
         "norm": array(wide),
         "up": array(experts, wide, hidden),
         "down": array(experts, hidden, wide),
     }
 
+
+def training(mesh: Mesh, sizes: Sizes) -> Plan:
+    """A training step, batches and experts over `data`."""
+
     def loss(params: Tree, x: Any) -> Any:
         for one in params:
-            x = _layer(x, one, sizes.places)
+            x = layer(x, one, sizes.places)
         return jnp.mean(x.astype(jnp.float32) ** 2)
 
     def step(params: Tree, x: Any) -> Any:
         value, grads = jax.value_and_grad(loss)(params, x)
         return jax.tree.map(lambda p, g: p - (1e-4 * g).astype(p.dtype), params, grads), value
 
-    program = from_jax(step, [layer] * sizes.layers, array(sizes.batch, sizes.length, wide))
+    params = [parameters(sizes)] * sizes.layers
+    program = from_jax(step, params, array(sizes.batch, sizes.length, sizes.width))
     split = [name for name in program.arguments if name.endswith(("/up", "/down"))]
     return program.shard(mesh, dict.fromkeys(split, "data,-,-") | {"x": "data,-,-"})
