@@ -24,7 +24,7 @@ from shardwright.errors import ShardingError
 from shardwright.memo import memoize
 from shardwright.reshard.edges import Edges, steps_along
 from shardwright.reshard.problem import Nodes, idle_axes, pose
-from shardwright.reshard.search import least_peak, search
+from shardwright.reshard.search import AGAIN, EXPANSIONS, least_peak, search
 from shardwright.sharding import TensorSharding, same_grid, same_placement
 from shardwright.steps import (
     AllGather,
@@ -233,7 +233,8 @@ def _searched(
     most_held = None if question.memory is None else question.memory * units // max(1, held)
     plans, best = list[ReshardPlan](), min(map(question.price, known), default=math.inf)
     unit = price(Cost(held / units, bytes_between_nodes=frame.is_far * held / units), question.hardware)
-    first = chain = search(frame.problem, most_held, None, _most_sent(question, best, 1, unit))
+    looked = AGAIN if known and not idle else EXPANSIONS
+    first = chain = search(frame.problem, most_held, None, _most_sent(question, best, 1, unit), looked)
     starts = 0 if chain is None else chain.starts
     while chain is not None or starts > 1:
         if chain is not None:
@@ -241,7 +242,7 @@ def _searched(
             plans.append(question.weighed(steps))
             best, starts = min(best, question.price(plans[-1])), min(starts, chain.starts)
         starts -= 1
-        chain = search(frame.problem, larger, starts, _most_sent(question, best, starts, unit))
+        chain = search(frame.problem, larger, starts, _most_sent(question, best, starts, unit), looked)
     return plans, first is not None and first.least
 
 

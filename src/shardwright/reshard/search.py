@@ -16,20 +16,22 @@ from shardwright.memo import memoize
 from shardwright.reshard.atoms import Layout, Node, Problem
 from shardwright.reshard.edges import Edge, Edges, SearchState
 
-__all__ = ["CheapestChain", "least_peak", "search"]
+__all__ = ["AGAIN", "EXPANSIONS", "CheapestChain", "least_peak", "search"]
 
-_EXPANSIONS = 1000
+EXPANSIONS = 1000
 """After this many layouts looked at, the best chain found by then is taken."""
 
 _POLISHED = 5
 """By what they are divided once it is clear that no chain sends less: only fewer collectives are still looked for."""
 
 _FEW_ATOMS = 4
-"""With more atoms than so many, there are more layouts the less there is to gain."""
+"""With more atoms than so many, fewer layouts are looked at: there are thousands of them that send the same."""
 
 _FOR_ALL = 0.2
-"""With many atoms as many layouts are looked at, and so many times fewer, as this part of what is sent, or less, may be
-saved."""
+"""Of many atoms all layouts are looked at where this part of what is sent may be saved; where less may, fewer."""
+
+AGAIN = 60
+"""And so many at most where atoms that were searched are cut further: of 900 such searches one found more that way."""
 
 
 _Cost = tuple[int, int, int]
@@ -67,7 +69,11 @@ class CheapestChain(NamedTuple):
 
 @memoize
 def search(
-    problem: Problem, most_held: int | None = None, most_starts: int | None = None, most_sent: int | None = None
+    problem: Problem,
+    most_held: int | None = None,
+    most_starts: int | None = None,
+    most_sent: int | None = None,
+    most_looked: int = EXPANSIONS,
 ) -> CheapestChain | None:
     """The chain from source to target that sends least, and among those the one of fewest collectives.
 
@@ -76,11 +82,12 @@ def search(
         most_held: What a device may hold at most, in the units of `Edges.local`.
         most_starts: How many collectives may be started at most.
         most_sent: What a device may send at most, in the same units: another way is known that is as good.
+        most_looked: How many layouts are worth a look, where something is known.
 
     Returns:
         The chain; `None` if none was found within these limits. There is none then, but where something else is known.
     """
-    return _Search(problem, most_held, most_starts, most_sent).run()
+    return _Search(problem, most_held, most_starts, most_sent, most_looked).run()
 
 
 @memoize
@@ -106,12 +113,20 @@ def _edges(problem: Problem) -> Edges:
 class _Search:
     """One run of A* and what it needs at hand."""
 
-    def __init__(self, problem: Problem, most_held: int | None, most_starts: int | None, most_sent: int | None) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        most_held: int | None,
+        most_starts: int | None,
+        most_sent: int | None,
+        most_looked: int,
+    ) -> None:
         self.problem = problem
         self.edges = _edges(problem)
         self.most_held = self.edges.scale if most_held is None else most_held
         self.most_starts = most_starts
         self.most_sent = most_sent
+        self.most_looked = most_looked
         self.labels: dict[_Place, _Label] = {}
         self.best: tuple[_Cost, tuple[Node, ...]] | None = None
         self.least: _Cost = (0, 0, 0)
@@ -176,8 +191,8 @@ class _Search:
     def worth(self, sent: int) -> int:
         """How many layouts are worth a look where so much is known to be enough."""
         if len(self.edges.sizes) <= _FEW_ATOMS:
-            return _EXPANSIONS
-        return math.ceil(_EXPANSIONS * min(1.0, (sent - self.least[0]) / (_FOR_ALL * sent)))
+            return EXPANSIONS
+        return math.ceil(self.most_looked * min(1.0, (sent - self.least[0]) / (_FOR_ALL * sent)))
 
     def improved(self, before: _Place, edge: Edge, after: _Place) -> _Cost | None:
         """Label the place that `edge` leads to and bound what goes on from there.
