@@ -16,6 +16,7 @@ and in the end the geometric mean of the steps.
     python benchmarks/ahead.py                                     the large programs for v5p:2x2x2
     python benchmarks/ahead.py nets steps --topology v5e:2x4       the small ones: whether they are taken, foremost
     python benchmarks/ahead.py --gpu h100                          the large ones for a node of eight H100s
+    python benchmarks/ahead.py clusters --gpu h100 --topology 1x8x8    those for 64, of eight nodes
 
 Without XLA for such devices nothing is compiled, and the exit status is 1.
 """

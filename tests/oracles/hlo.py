@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -191,11 +191,6 @@ def groups_of(op: Instruction) -> str:
     return text
 
 
-def is_moving(op: Instruction) -> bool:
-    """Whether a `collective-permute` sends anything to another device."""
-    return bool(moving_pairs(op))
-
-
 def moving_pairs(op: Instruction) -> tuple[tuple[int, int], ...]:
     """The pairs of different devices of a `collective-permute`."""
     pairs = re.findall(r"\{(\d+),(\d+)\}", op.attribute("source_target_pairs"))
@@ -372,6 +367,20 @@ def ring_bytes(kind: str, operand: int, result: int, group: int) -> float:
             return 2 * operand * share
         case _:
             return float(operand)
+
+
+def part_between_nodes(kind: str, rows: Sequence[Sequence[int]], near: int) -> float:
+    """Which part of what a device sends goes to other nodes, of `near` devices each: what each node must receive of what
+    all get or add, each of its devices an equal part; what is for other nodes of an exchange; of a permute all, where
+    any goes to one.
+    """
+    nodes = max([len({device // near for device in row}) for row in rows], default=1)
+    size = max(map(len, rows), default=1)
+    if nodes == 1 or size == 1:
+        return 0.0
+    if kind == "collective-permute":
+        return 1.0
+    return (nodes - 1) / (size - 1) * (size / nodes if kind == "all-to-all" else 1)
 
 
 def collectives(text: str, devices: int) -> list[HloCollective]:

@@ -33,8 +33,9 @@ from tests.oracles.hlo import (
     branches,
     first_tensor,
     groups_of,
-    is_moving,
+    moving_pairs,
     parse,
+    part_between_nodes,
     replica_groups,
     ring_bytes,
     shape_bytes,
@@ -148,13 +149,16 @@ class _Runs:
 
     def sending(self, computation: Computation, op: Instruction, kind: str) -> float:
         """How long a collective takes."""
-        operand = _bytes(computation, op.operands)
+        operand, near = _bytes(computation, op.operands), self.hardware.devices_near
+        rows: Sequence[Sequence[int]]
         if kind == "collective-permute":
-            sent = float(operand) if is_moving(op) else 0.0
+            rows = moving_pairs(op)
+            sent = float(operand) if rows else 0.0
         else:
-            group = len(replica_groups(groups_of(op), self.devices)[0])
-            sent = ring_bytes(kind, operand, operand * group, group)
-        return self.hardware.seconds(sent, 1) if sent else 0.0
+            rows = replica_groups(groups_of(op), self.devices)
+            sent = ring_bytes(kind, operand, operand * len(rows[0]), len(rows[0]))
+        far = 0.0 if near is None else sent * part_between_nodes(kind, rows, near)
+        return self.hardware.seconds(sent, 1, bytes_between_nodes=far) if sent else 0.0
 
     # --- kernels
 

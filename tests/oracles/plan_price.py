@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from shardwright.cost.hardware import Hardware
 from shardwright.cost.roofline import roofline_seconds
-from tests.oracles.hlo import HloCollective, collectives
+from tests.oracles.hlo import HloCollective, collectives, part_between_nodes
 from tests.oracles.hlo_work import Kernel, kernels
 
 __all__ = ["Plan", "Sends", "plan_of", "seconds_on", "sends_on"]
@@ -96,16 +96,5 @@ def seconds_on(hardware: Hardware, plan: Plan) -> float:
 
 
 def _sends(uses: Sequence[HloCollective], near: int | None = None) -> Sends:
-    far = 0.0 if near is None else sum(use.total * _far(use, near) for use in uses)
+    far = 0.0 if near is None else sum(use.total * part_between_nodes(use.kind, use.rows, near) for use in uses)
     return Sends(sum(use.total for use in uses), sum(use.executed for use in uses if use.sent > 0), far)
-
-
-def _far(use: HloCollective, near: int) -> float:
-    """Which part of what a device sends goes to other nodes, of so many devices each: see `cost.nodes`."""
-    nodes = max([len({device // near for device in row}) for row in use.rows], default=1)
-    size = max(map(len, use.rows), default=1)
-    if nodes == 1 or size == 1:
-        return 0.0
-    if use.kind == "collective-permute":
-        return 1.0
-    return (nodes - 1) / (size - 1) * (size / nodes if use.kind == "all-to-all" else 1)
