@@ -157,6 +157,7 @@ ORDERS = {
         "from_torch",
         "parallel",
         "tuning",
+        "ordering",
     ),
     "report": ("layout", "grid", "show", "notebook"),
     "cli": ("given", "programs", "command"),

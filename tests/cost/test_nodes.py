@@ -12,7 +12,7 @@ import pytest
 from shardwright.axes import AxisRef
 from shardwright.cost.hardware import hardware
 from shardwright.cost.nodes import Spread, is_in_order, is_within_nodes, spread_of, spread_of_devices
-from shardwright.cost.price import Cost, price, step_cost
+from shardwright.cost.price import Cost, price, step_cost, talking_axes
 from shardwright.mesh import Mesh
 from shardwright.sharding import TensorSharding
 from shardwright.steps import AllGather, AllReduce, AllToAll, CollectivePermute, ReduceScatter, Step
@@ -96,3 +96,14 @@ def test_costs_are_added_up() -> None:
     rng = random.Random(0)
     one, other = (Cost(*[rng.randrange(9) for _ in Cost._fields]) for _ in range(2))
     assert tuple(one + other) == tuple([a + b for a, b in zip(one, other, strict=True)])
+
+
+def test_a_part_that_moves_out_and_in_is_counted_once() -> None:
+    """Of an axis that one dimension loses as a whole, and others get in parts."""
+    mesh = Mesh([("a", 4), ("b", 16)], device_ids=[*range(0, 64, 2), *range(1, 64, 2)])
+    major, minor = AxisRef("b", 1, 4), AxisRef("b", 4, 4)
+    before = TensorSharding.of(mesh, [["b"], [], []])
+    after = TensorSharding.of(mesh, [[], [major], [minor]])
+    axes = talking_axes(CollectivePermute(after), before)
+    assert math.prod([axis.size for axis in axes]) == 16
+    assert step_cost(CollectivePermute(after), before, 100, devices_near=8).bytes_between_nodes == 100.0

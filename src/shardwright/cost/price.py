@@ -24,7 +24,7 @@ from collections.abc import Iterable
 from functools import singledispatch
 from typing import NamedTuple
 
-from shardwright.axes import Axes, AxisRef, axes_size, common_prefix, subtract_axes
+from shardwright.axes import Axes, AxisRef, axes_size, can_coexist, common_prefix, subtract_axes
 from shardwright.cost.collectives import (
     all_gather_bytes,
     all_reduce_bytes,
@@ -152,11 +152,16 @@ def _moved_axes(before: TensorSharding, after: TensorSharding) -> Axes:
     """The axes along which devices hand on what they hold where a tensor comes to lie otherwise: those of dimensions
     that are split otherwise, from where that begins.
     """
-    moved: dict[AxisRef, None] = {}
+    moved: list[AxisRef] = []
     for old, new in zip(before.axes, after.axes, strict=True):
         same = common_prefix(old, new)
-        moved |= dict.fromkeys((*subtract_axes(old, same), *subtract_axes(new, same)))
-    return tuple(moved)
+        moved += [*subtract_axes(old, same), *subtract_axes(new, same)]
+    torn = {one.name for one in moved for other in moved if not can_coexist(one, other)}
+    apart: list[AxisRef] = [before.mesh.axis(name) for name in sorted(torn)]
+    for axis in moved:
+        if axis.name not in torn:
+            apart += subtract_axes((axis,), apart)  # no part twice
+    return tuple(apart)
 
 
 @singledispatch

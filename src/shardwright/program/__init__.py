@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from shardwright.program.from_torch import from_torch
     from shardwright.program.jitted import Jitted, jit
     from shardwright.program.one_op import interface
+    from shardwright.program.ordering import axis_orders
     from shardwright.program.parallel import parallelize
     from shardwright.program.per_device import PerDevice
     from shardwright.program.program import Plan, Program, Spmd, from_jax, load
@@ -29,6 +30,7 @@ __all__ = [
     "PerDevice",
     "Plan",
     "Program",
+    "axis_orders",
     "from_jax",
     "from_torch",
     "interface",
@@ -44,6 +46,7 @@ _HOMES = {
     "PerDevice": "shardwright.program.per_device:PerDevice",
     "Plan": "shardwright.program.program:Plan",
     "Program": "shardwright.program.program:Program",
+    "axis_orders": "shardwright.program.ordering:axis_orders",
     "from_jax": "shardwright.program.program:from_jax",
     "from_torch": "shardwright.program.from_torch:from_torch",
     "interface": "shardwright.program.one_op:interface",

@@ -11,7 +11,7 @@ from shardwright.words import bytes_text, counted
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["print_tuning"]
+__all__ = ["print_orders", "print_tuning"]
 
 
 def print_tuning(out: Console, summary: Summary) -> None:
@@ -23,6 +23,19 @@ def print_tuning(out: Console, summary: Summary) -> None:
     rows = [("now", *_cells(now, now), "", "", "", "")]
     rows += [(str(number), *_row(one, now)) for number, one in enumerate(summary["best"], 1)]
     page.table(("", "takes", "of now", "sends", "holds", "tensors", "argument", "lies", "would lie"), rows)
+    page.print(out)
+
+
+def print_orders(out: Console, summary: Summary) -> None:
+    """Print a table of orders of axes, as `Ordered.summary` tells them, folded to the width of a terminal."""
+    page = Page(out.width if out.is_terminal else None)
+    page.line(f"{counted(len(summary['orders']), 'order')} of the axes, what goes farthest first", indent=0)
+    now = summary["now"]
+    rows = [("now", *_cells(now, now), "")]
+    rows += [
+        (str(number), *_cells(one, now), ", ".join(one["axes"])) for number, one in enumerate(summary["orders"], 1)
+    ]
+    page.table(("", "takes", "of now", "sends", "holds", "axes"), rows)
     page.print(out)
 
 
