@@ -83,7 +83,9 @@ def spread_of(axes: Axes, mesh: Mesh, node_devices: int | None) -> Spread:
     positions = np.zeros(1, dtype=np.intp)
     for stride, size in digits:
         positions = (positions[:, None] + stride * np.arange(size)).ravel()
-    return spread_of_devices(map(mesh.device_id, positions.tolist()), node_devices)
+    ids = positions if mesh.device_ids is None else np.array(mesh.device_ids)[positions]
+    across = np.unique(ids // node_devices).size
+    return Spread(across, max(1, count // across))
 
 
 def spread_of_devices(devices: Iterable[int], node_devices: int | None) -> Spread:
