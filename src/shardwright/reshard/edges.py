@@ -129,7 +129,7 @@ class Edges:
         Of a reduced tensor, what the device that holds the least of its final part lacks. Of a partial one, an element
         with `n` contributions is sent `n − 1` times until it is whole, and once for every other device that needs it.
         """
-        far = self.far.to_send(state.layout, state.partial) if self.far else 0
+        far = self.far.to_send(state.layout, state.partial)
         if state.partial:
             return far + self.final + self.devices * (self.count(state.partial) - 2)
         if not state.permuted:
@@ -199,7 +199,7 @@ class Edges:
         for after, group in self.all_to_alls.of(state.layout, movable):
             if self.problem.named and not _names_once(state.layout, after):
                 continue
-            sent = held // group * (group - 1) + (self.far.of_exchange(held, state.layout, after) if self.far else 0)
+            sent = held // group * (group - 1) + self.far.of_exchange(held, state.layout, after)
             yield Edge(sent, 1, EXCHANGE, SearchState(after, state.partial, state.permuted, ""))
 
     def permutes(self, state: SearchState, held: int) -> Iterator[Edge]:
@@ -211,7 +211,7 @@ class Edges:
         """
         for after in self.permuted(tuple(map(self.count, state.layout))):
             if after != state.layout or not state.permuted:
-                sent = held + (self.far.of_permute(held, state.layout, after) if self.far else 0)
+                sent = held + self.far.of_permute(held, state.layout, after)
                 yield Edge(sent, 1, PERMUTE, SearchState(after, (), True, ""))
         if state.permuted and not self.problem.named:
             yield from self.permutes_in_parts(state, held)
@@ -223,7 +223,7 @@ class Edges:
             pairs = tuple(zip(counts, goal, strict=True))
             if 1 < parts_between(pairs) <= MOST_PARTS:
                 for after in layouts:
-                    sent = held + (self.far.of_permute(held, state.layout, after) if self.far else 0)
+                    sent = held + self.far.of_permute(held, state.layout, after)
                     yield Edge(sent, parts_between(pairs), PERMUTE, SearchState(after, (), True, ""))
 
     @cached_property
@@ -310,7 +310,7 @@ class Edges:
         sent = held * (group - 1) if by_hand else 2 * held // group * (group - 1)
         sent += self.far.of_gather(held if by_hand else 2 * held // group, ready)
         yield Edge(sent, 1, REDUCE, SearchState(state.layout, rest, state.permuted, ""))
-        for atoms in self.far.together(ready) if self.far else [(atom,) for atom in ready]:
+        for atoms in self.far.together(ready):
             size, left = self.count(atoms), tuple(other for other in state.partial if other not in atoms)
             for dim in range(len(state.layout)):
                 if self.fits(state.layout, dim, atoms):

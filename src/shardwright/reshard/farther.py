@@ -46,6 +46,8 @@ class Farther:
 
     def to_send(self, layout: Layout, partial: Atoms) -> int:
         """What must go to other nodes at least from a state on: `Edges.to_send`, of nodes in place of devices."""
+        if not self.far:
+            return 0
         contributions = self._nodes(partial)
         if contributions > 1:
             return self.farther * (self.needed + self.devices * (contributions - 2))
@@ -58,21 +60,23 @@ class Farther:
 
     def of_exchange(self, held: int, before: Layout, after: Layout) -> int:
         """Of an all_to_all between two layouts."""
+        if not self.far:
+            return 0
         gone = [atom for old, new in zip(before, after, strict=True) for atom in old[len(new) :]]
         nodes = self._nodes(gone)
         return self.farther * (held // nodes * (nodes - 1))
 
     def of_permute(self, held: int, before: Layout, after: Layout) -> int:
         """Of a permute between two layouts: all, where devices of different nodes come to hold otherwise."""
-        return self.farther * held if self._places(before) != self._places(after) else 0
+        return self.farther * held if self.far and self._places(before) != self._places(after) else 0
 
     def together(self, ready: Atoms) -> list[Atoms]:
         """What is scattered along at once: each atom by itself, and those of different nodes with others."""
+        alone: list[Atoms] = [(atom,) for atom in ready]
+        if not self.far:
+            return alone
         every = itertools.chain(*[itertools.permutations(ready, many) for many in range(2, 1 + len(ready))])
-        return [
-            *[(atom,) for atom in ready],
-            *[atoms for atoms in every if 1 < self._nodes(atoms) < self._count(atoms)],
-        ]
+        return [*alone, *[atoms for atoms in every if 1 < self._nodes(atoms) < self._count(atoms)]]
 
     def _count(self, atoms: Atoms) -> int:
         return math.prod([self.sizes[atom] for atom in atoms])

@@ -192,7 +192,7 @@ class _Search:
         """How many layouts are worth a look where so much is known to be enough."""
         if len(self.edges.sizes) <= _FEW_ATOMS:
             return EXPANSIONS
-        return math.ceil(self.most_looked * min(1.0, (sent - self.least[0]) / (_FOR_ALL * sent)))
+        return math.ceil(self.most_looked * min(1.0, (sent - self.least[0]) / (_FOR_ALL * max(1, sent))))
 
     def improved(self, before: _Place, edge: Edge, after: _Place) -> _Cost | None:
         """Label the place that `edge` leads to and bound what goes on from there.
