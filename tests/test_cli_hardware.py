@@ -163,7 +163,7 @@ def test_the_list_names_every_preset_in_a_table() -> None:
     assert [row.split()[0] for row in rows] == list(preset_names())
     [row] = [row for row in rows if row.split()[0] == "h100"]
     assert len({len(line) for line in (head, rows[0], row)}) == 1
-    assert " ".join(row.split()) == "h100 NVIDIA H100 SXM 450 GB/s 6.6 µs 990 Tflop/s 80 GB 3.35 TB/s"
+    assert " ".join(row.split()) == "h100 NVIDIA H100 SXM 450 GB/s 6.6 µs 990 Tflop/s 80 GB 3.35 TB/s 8: 50 GB/s"
     assert (empty, note.split()[0]) == ("", "tpu_v5p")
 
 

@@ -26,7 +26,8 @@ def sheets_page(sheets: Mapping[str, Sheet], default: str, width: int | None = N
     """A table of data sheets by name, and which is taken unasked."""
     page = Page(width)
     rows = [(name, *_cells(sheet)) for name, sheet in sheets.items()]
-    page.table(("", "is", "sends one way", "starts in", "computes bf16", "holds", "and moves"), rows)
+    heads = "is", "sends one way", "starts in", "computes bf16", "holds", "and moves", "between nodes of"
+    page.table(("", *heads), rows)
     page.heading(
         f"{default} unless --hardware names another, or a file as `shardwright hardware {default}` prints it",
         style="dim",
@@ -44,7 +45,16 @@ def _cells(sheet: Sheet) -> tuple[str, ...]:
         decimal_text(work, "flop/s") if math.isfinite(work) else "at no cost",
         decimal_text(number["memory"], "B") if "memory" in number else "",
         decimal_text(number["memory_traffic"], "B/s") if "memory_traffic" in number else "",
+        _between_nodes(number),
     )
+
+
+def _between_nodes(number: Mapping[str, float]) -> str:
+    """How many devices a node has, and what a device sends to others."""
+    if "node" not in number:
+        return ""
+    speed = f": {decimal_text(number['network'], 'B/s')}" if "network" in number else ""
+    return f"{number['node']:,.0f}{speed}"
 
 
 def decimal_text(value: float, unit: str) -> str:
