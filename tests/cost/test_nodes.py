@@ -37,7 +37,11 @@ def test_where_devices_stand_is_as_counted_one_by_one(mesh: Mesh, near: int) -> 
     axes = [mesh.axis(name) for name in mesh.sizes]
     for some in itertools.chain(*[itertools.combinations(axes, many) for many in range(len(axes) + 1)]):
         spread, groups = spread_of(some, mesh, near), groups_along(mesh, some)
-        assert spread == spread_of_devices(groups[0], near), some
+        counted = spread_of_devices(groups[0], near)
+        if is_in_order(mesh, near) or mesh.device_ids is not None or len(some) == 1:
+            assert spread == counted, some
+        else:
+            assert spread.nodes >= counted.nodes, some
         if len({spread_of_devices(group, near) for group in groups}) == 1:  # else a group crosses where others do not
             assert (spread.nodes == 1) == is_within_nodes(some, mesh, near), some
         if is_in_order(mesh, near) and mesh.size > near:

@@ -21,7 +21,6 @@ et al., "BlueConnect" (2019).
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -69,22 +68,21 @@ class Spread(NamedTuple):
 @memoize
 def spread_of(axes: Axes, mesh: Mesh, node_devices: int | None) -> Spread:
     """Where devices stand that differ along `axes` alone, of nodes of so many devices whose ids are in a row; of one
-    node where nodes are not told apart.
+    node where nodes are not told apart. Of several axes that nodes cut unevenly, in as many as there may be.
     """
     digits = [mesh.digit(axis) for axis in axes if axis.size > 1]
     count = math.prod([size for _, size in digits])
     if node_devices is None or mesh.size <= node_devices:
         return Spread(1, count)
     if mesh.device_ids is None:
-        nodes = [_nodes_along(stride, size, node_devices) for stride, size in digits]
-        if None not in nodes:
-            across = math.prod([one for one in nodes if one is not None])
-            return Spread(across, count // across)
+        reached = 1 + sum([(size - 1) * stride for stride, size in digits]) // node_devices
+        every = math.prod([_nodes_along(stride, size, node_devices) for stride, size in digits])
+        across = min(count, every, reached)
+        return Spread(across, count // across)
     positions = np.zeros(1, dtype=np.intp)
     for stride, size in digits:
         positions = (positions[:, None] + stride * np.arange(size)).ravel()
-    ids = positions if mesh.device_ids is None else np.array(mesh.device_ids)[positions]
-    across = np.unique(ids // node_devices).size
+    across = np.unique(np.array(mesh.device_ids)[positions] // node_devices).size
     return Spread(across, max(1, count // across))
 
 
@@ -95,25 +93,24 @@ def spread_of_devices(devices: Iterable[int], node_devices: int | None) -> Sprea
     return Spread(max(1, nodes), max(1, len(ids) // max(1, nodes)))
 
 
-def _nodes_along(stride: int, size: int, node_devices: int) -> int | None:
-    """In how many nodes devices stand that are so many, so far apart; `None` where nodes do not cut them evenly."""
+def _nodes_along(stride: int, size: int, node_devices: int) -> int:
+    """In how many nodes devices stand that are so many, so far apart, the first of them first in its node."""
+    return size if stride >= node_devices else 1 + (size - 1) * stride // node_devices
+
+
+def _is_even(stride: int, size: int, node_devices: int) -> bool:
+    """Whether as many devices that are so far apart stand in each node, from wherever one begins."""
     if stride % node_devices == 0:
-        return size
+        return True
     inside, rest = divmod(node_devices, stride)
-    if rest:
-        return None
-    if inside % size == 0:
-        return 1
-    return None if size % inside else size // inside
+    return not rest and (inside % size == 0 or size % inside == 0)
 
 
 @memoize
 def is_in_order(mesh: Mesh, node_devices: int) -> bool:
     """Whether nodes cut every axis evenly: devices along several stand in as many nodes as the product of each says."""
     axes = [mesh.digit(mesh.axis(name)) for name, size in mesh.axes if size > 1]
-    return mesh.device_ids is None and None not in itertools.starmap(
-        lambda stride, size: _nodes_along(stride, size, node_devices), axes
-    )
+    return mesh.device_ids is None and all(_is_even(stride, size, node_devices) for stride, size in axes)
 
 
 @memoize
