@@ -59,3 +59,14 @@ def test_weights_in_parts_enter_each_node_once_by_each_device() -> None:
     far = sent / 9
     assert took.links == 0.0
     assert took.network == pytest.approx((sent - far) / 4.5e11 + far / 5e10 + starts * 6.6e-6, rel=0.05)
+
+
+@pytest.mark.parametrize("name", ["experts.tensor", "llama.tensor_of_two_nodes"])
+def test_what_is_said_to_go_over_the_network_is_what_a_device_sends_there(name: str) -> None:
+    """By axes of the program as it is decided, and by the groups of the collectives of a device."""
+    with sw.Session(hardware=H100):
+        made = CLUSTERS[name](False).partition()
+        said, sent = times(made.explicit), times(made.local)
+    assert said.network == pytest.approx(sent.network, rel=1e-2)
+    assert said.links == pytest.approx(sent.links, rel=1e-2)
+    assert said.network > 0
