@@ -34,7 +34,7 @@ def parse_sheet(text: str, location: str) -> Sheet:
 
     Raises:
         ShardingError: text that is not TOML, a key that is missing or unknown, a figure that is not a positive finite
-            number; with the line, and what to write.
+            number, a network without nodes; with the line, and what to write.
     """
     remedy = "write it as `shardwright hardware h100` prints one"
     content = parse_toml(text, location, "the data sheet of a hardware", remedy)
@@ -47,6 +47,8 @@ def parse_sheet(text: str, location: str) -> Sheet:
     for table, some in _TABLES.items():
         if some[0].is_needed or table in content:
             figures |= reader.table(content, some)
+    if "network" in figures and "node" not in figures:
+        raise reader.without_nodes()
     return Sheet(name, figures)
 
 
@@ -114,6 +116,15 @@ class _Reader:
         if not isinstance(value, str) or not value.strip() or not value.isprintable():
             raise self._error(f"{full} is {_shown(value)}", table, key, cause="it is a line of text", remedy=remedy)
         return value
+
+    def without_nodes(self) -> ShardingError:
+        """What to say of a network between nodes of which nothing is known."""
+        return self._error(
+            "[network] stands without [node]",
+            "network",
+            cause="nobody knows which devices it joins",
+            remedy='write [node], and below it devices = 8.0 and source = "where that is from"',
+        )
 
     def unknown(self, table: str, key: str, known: list[str]) -> ShardingError:
         """What to say of a key that nothing reads."""
