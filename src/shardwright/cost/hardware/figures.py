@@ -23,6 +23,7 @@ class Figure(NamedTuple):
         example: One.
         is_needed: Whether a hardware is none without it.
         may_be_infinite: Whether `inf` is allowed, where what it measures is to cost nothing.
+        is_whole: Whether it counts something: only whole numbers are allowed.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Figure(NamedTuple):
     example: float
     is_needed: bool = True
     may_be_infinite: bool = False
+    is_whole: bool = False
 
 
 PEAKS = ("f64", "f32", "tf32", "f8", "i8")
@@ -88,6 +90,7 @@ FIGURES = (
         "how many devices, one behind the other, links of their own join; others are reached by a network",
         8.0,
         is_needed=False,
+        is_whole=True,
     ),
     Figure(
         "network",

@@ -95,8 +95,11 @@ class _Reader:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         number = _as_float(value) if is_number else math.nan
         if number > 0 and (math.isfinite(number) or (figure.may_be_infinite and isinstance(value, float))):
-            return number
-        kind = "a positive number" if is_number and value <= 0 else "a finite number" if is_number else "a number"
+            if not figure.is_whole or number.is_integer():
+                return number
+            kind = "a whole number"
+        else:
+            kind = "a positive number" if is_number and value <= 0 else "a finite number" if is_number else "a number"
         raise self._error(
             f"{table}.{key} is {_shown(value)}",
             table,
