@@ -36,6 +36,7 @@ from shardwright.cost.hardware import Hardware
 from shardwright.cost.nodes import spread_of
 from shardwright.sharding import TensorSharding, same_placement
 from shardwright.steps import (
+    MOVING,
     AllGather,
     AllReduce,
     AllSlice,
@@ -50,6 +51,9 @@ from shardwright.steps import (
 
 __all__ = ["Cost", "price", "step_cost", "talking_axes", "work_cost"]
 
+
+_KINDS = {step: name for name, step in MOVING.items()} | {Send: "collective_permute"}
+"""The collectives that take steps."""
 
 Kinds = frozenset[str]
 """Kinds of reduction."""
@@ -125,11 +129,7 @@ def step_cost(
     cost = _sent(step, before, local_bytes, by_hand)
     if devices_near is None or before.mesh.size <= devices_near or not cost.bytes_sent:
         return cost
-    spread = spread_of(talking_axes(step, before), before.mesh, devices_near)
-    if isinstance(step, CollectivePermute | Send):
-        part = float(spread.nodes > 1)  # whoever sends to another node sends all of it
-    else:
-        part = spread.of_exchange if isinstance(step, AllToAll) else spread.of_gather
+    part = spread_of(talking_axes(step, before), before.mesh, devices_near).part_of(_KINDS[type(step)])
     return cost._replace(bytes_between_nodes=part * cost.bytes_sent) if part else cost
 
 
