@@ -41,6 +41,16 @@ def test_what_is_summed_most_goes_least_far() -> None:
         best.plan.partition().verify().require()
 
 
+def test_orders_are_partitioned_as_the_plan_is(tmp_path: Path) -> None:
+    """What a saved plan says of that counts for all of them."""
+    path = tmp_path / "plan.toml"
+    with sw.Session(hardware=NODES):
+        sw.load(MEGATRON).plan().partition(effort="default", optimize="all").save(path)
+        ordered = sw.axis_orders(sw.load(MEGATRON).apply(path))
+    made = [one.plan.partition().partitioning for one in ordered.orders]
+    assert [one and (one.effort, one.optimize) for one in made] == [("default", "all")] * 2
+
+
 def test_every_order_is_of_all_devices_with_the_same_axes() -> None:
     mesh = sw.Mesh(a=2, b=3, c=4)
     for axes in (("a", "b", "c"), ("c", "a", "b"), ("b", "c", "a")):

@@ -44,7 +44,7 @@ def tune(file: str, arguments: tuple[str, ...], top: int, orders: bool, **option
     with given.session(), progress() as clock:
         plan = given.shard(given.load(clock))
         if orders:
-            summary = axis_orders(plan, clock.watch).summary()
+            summary = axis_orders(plan, clock.watch).summary(top)
         else:
             summary = tuned(plan, arguments or None, clock.watch).summary(top)
     if given.as_json:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,7 @@ class Order:
     Attributes:
         axes: Their names, what goes farthest first.
         mesh: The mesh, its axes named as they were, over devices in that order.
-        plan: The plan on it.
+        plan: The plan on it, of the program as text; a JAX function is sharded anew, on devices in that order.
         outcome: What that comes to.
     """
 
@@ -55,12 +55,14 @@ class Ordered:
     outcome: Outcome
     orders: tuple[Order, ...]
 
-    def summary(self) -> dict[str, Any]:
-        """The plan as it is and all orders as JSON values, seconds and bytes of each device."""
+    def summary(self, top: int | None = None) -> dict[str, Any]:
+        """The plan as it is and the best orders, or all, as JSON values, seconds and bytes of each device."""
         return {
             "now": asdict(self.outcome),
+            "tried": len(self.orders),
             "orders": [
-                {"axes": list(one.axes), "device_ids": _ids(one.mesh), **asdict(one.outcome)} for one in self.orders
+                {"axes": list(one.axes), "device_ids": _ids(one.mesh), **asdict(one.outcome)}
+                for one in self.orders[:top]
             ],
         }
 
@@ -112,7 +114,7 @@ def axis_orders(plan: Plan, watch: Callable[[str], None] | None = None) -> Order
         if watch is not None:
             watch(f"order {number} of {len(every)}")
         placed = in_order(mesh, (*order, *rest))
-        other = load(_on(text, placed)).plan(plan.strategy, plan.conservative)
+        other = replace(load(_on(text, placed)).plan(plan.strategy, plan.conservative), fit=plan.fit)
         found.append(Order(order, placed, other, other.partition().outcome))
     return Ordered(plan.partition().outcome, tuple(sorted(found, key=lambda one: one.outcome.seconds)))
 

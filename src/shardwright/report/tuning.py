@@ -29,7 +29,7 @@ def print_tuning(out: Console, summary: Summary) -> None:
 def print_orders(out: Console, summary: Summary) -> None:
     """Print a table of orders of axes, as `Ordered.summary` tells them, folded to the width of a terminal."""
     page = Page(out.width if out.is_terminal else None)
-    page.line(f"{counted(len(summary['orders']), 'order')} of the axes, what goes farthest first", indent=0)
+    page.line(f"{counted(summary['tried'], 'order')} of the axes tried, what goes farthest first", indent=0)
     now = summary["now"]
     rows = [("now", *_cells(now, now), "")]
     rows += [
