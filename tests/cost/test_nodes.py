@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from shardwright.axes import AxisRef
-from shardwright.cost.hardware import hardware
+from shardwright.cost.hardware import Links, hardware
 from shardwright.cost.nodes import Spread, is_in_order, is_within_nodes, spread_of, spread_of_devices
 from shardwright.cost.price import Cost, price, step_cost, talking_axes
 from shardwright.mesh import Mesh
@@ -67,7 +67,7 @@ def test_what_goes_over_the_network_is_what_nodes_must_receive(nodes: int, toget
     received = size * (nodes - 1) / nodes / together
 
     def far(step: Step, before: TensorSharding, held: float) -> float:
-        cost = step_cost(step, before, held, devices_near=8)
+        cost = step_cost(step, before, held, links=Links(8))
         assert cost._replace(bytes_between_nodes=0.0) == step_cost(step, before, held)
         return cost.bytes_between_nodes
 
@@ -84,8 +84,8 @@ def test_a_permute_goes_over_the_network_where_what_moves_does() -> None:
     mesh = Mesh(a=2, b=2, c=4)
     step = CollectivePermute(TensorSharding.of(mesh, [["a"], ["c"], ["b"]]))
     near = TensorSharding.of(mesh, [["a"], ["b"], ["c"]])
-    assert step_cost(step, near, 100, devices_near=8).bytes_between_nodes == 0.0
-    assert step_cost(step, near, 100, devices_near=4).bytes_between_nodes == 100.0
+    assert step_cost(step, near, 100, links=Links(8)).bytes_between_nodes == 0.0
+    assert step_cost(step, near, 100, links=Links(4)).bytes_between_nodes == 100.0
 
 
 def test_a_byte_to_another_node_takes_the_time_of_the_network() -> None:
@@ -110,4 +110,4 @@ def test_a_part_that_moves_out_and_in_is_counted_once() -> None:
     after = TensorSharding.of(mesh, [[], [major], [minor]])
     axes = talking_axes(CollectivePermute(after), before)
     assert math.prod([axis.size for axis in axes]) == 16
-    assert step_cost(CollectivePermute(after), before, 100, devices_near=8).bytes_between_nodes == 100.0
+    assert step_cost(CollectivePermute(after), before, 100, links=Links(8)).bytes_between_nodes == 100.0

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from shardwright.cost.torus import Torus, pairs_over, paths_of_devices
+
 KINDS = ("all-gather", "all-reduce", "reduce-scatter", "all-to-all", "collective-permute", "collective-broadcast")
 
 _BITS = {"pred": 8, "s4": 8, "u4": 8, "bf16": 16, "c64": 64, "c128": 128, "token": 0}
@@ -381,6 +383,15 @@ def part_between_nodes(kind: str, rows: Sequence[Sequence[int]], near: int) -> f
     if kind == "collective-permute":
         return 1.0
     return (nodes - 1) / (size - 1) * (size / nodes if kind == "all-to-all" else 1)
+
+
+def part_on_busiest_link(kind: str, rows: Sequence[Sequence[int]], torus: Torus | None) -> float:
+    """How much of what a device sends goes over its busiest link: all of it where a switch joins devices."""
+    if torus is None or not rows:
+        return 1.0
+    if kind == "collective-permute":
+        return pairs_over(rows, torus)
+    return max([paths_of_devices(row, torus).part_of(kind.replace("-", "_")) for row in rows])
 
 
 def collectives(text: str, devices: int) -> list[HloCollective]:

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 
 from shardwright.cost.hardware import Hardware
 from shardwright.cost.roofline import roofline_seconds
+from shardwright.cost.torus import torus_on
 from tests.oracles.hlo import (
     KINDS,
     Computation,
@@ -36,6 +37,7 @@ from tests.oracles.hlo import (
     moving_pairs,
     parse,
     part_between_nodes,
+    part_on_busiest_link,
     replica_groups,
     ring_bytes,
     shape_bytes,
@@ -158,7 +160,9 @@ class _Runs:
             rows = replica_groups(groups_of(op), self.devices)
             sent = ring_bytes(kind, operand, operand * len(rows[0]), len(rows[0]))
         far = 0.0 if near is None else sent * part_between_nodes(kind, rows, near)
-        return self.hardware.seconds(sent, 1, bytes_between_nodes=far) if sent else 0.0
+        over = part_on_busiest_link(kind, rows, torus_on(self.devices, self.hardware.links))
+        ways = {"bytes_between_nodes": far, "bytes_beside": (sent - far) * (1 - over)}
+        return self.hardware.seconds(sent, 1, **ways) if sent else 0.0
 
     # --- kernels
 

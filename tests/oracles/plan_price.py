@@ -13,22 +13,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from shardwright.cost.hardware import Hardware
+from shardwright.cost.hardware import Hardware, Links
 from shardwright.cost.roofline import roofline_seconds
-from tests.oracles.hlo import HloCollective, collectives, part_between_nodes
+from shardwright.cost.torus import torus_on
+from tests.oracles.hlo import HloCollective, collectives, part_between_nodes, part_on_busiest_link
 from tests.oracles.hlo_work import Kernel, kernels
 
 __all__ = ["Plan", "Sends", "plan_of", "seconds_on", "sends_on"]
 
 
 class Sends(NamedTuple):
-    """What a device sends, in bytes, the collectives that it starts for it, one after the other, and what of the bytes
-    goes to other nodes.
+    """What a device sends, in bytes, the collectives that it starts for it, one after the other, what of the bytes
+    goes to other nodes, and what over other links than the busiest.
     """
 
     sent: float
     starts: int
     far: float = 0.0
+    beside: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +41,13 @@ class Plan:
         sends: Its communication, as it may be counted.
         kernels: What it computes.
         uses: The collectives, as they may be counted.
+        devices: How many devices there are.
     """
 
     sends: tuple[Sends, ...]
     kernels: tuple[Kernel, ...]
     uses: tuple[Sequence[HloCollective], ...] = ()
+    devices: int = 1
 
     @property
     def sent(self) -> float:
@@ -71,18 +75,18 @@ def plan_of(entered: str, final: str, devices: int) -> Plan:
     for kernel in kernels(entered):
         alike[Kernel(kernel.opcode, kernel.operations, kernel.dtype, kernel.moved)] += kernel.times
     merged = (Kernel(one.opcode, one.operations, one.dtype, one.moved, times) for one, times in alike.items())
-    return Plan(tuple(map(_sends, best)), tuple(merged), tuple(best))
+    return Plan(tuple(map(_sends, best)), tuple(merged), tuple(best), devices)
 
 
 def sends_on(hardware: Hardware, plan: Plan) -> Sends:
     """The communication that takes the least time on a hardware."""
-    near = hardware.devices_near
-    sends = plan.sends if near is None else [_sends(uses, near) for uses in plan.uses] or plan.sends
+    links = hardware.links
+    sends = plan.sends if links is None else [_sends(uses, links, plan.devices) for uses in plan.uses] or plan.sends
     return min(sends, key=lambda one: _sending(hardware, one))
 
 
 def _sending(hardware: Hardware, sends: Sends) -> float:
-    return hardware.seconds(sends.sent, sends.starts, bytes_between_nodes=sends.far)
+    return hardware.seconds(sends.sent, sends.starts, bytes_between_nodes=sends.far, bytes_beside=sends.beside)
 
 
 def seconds_on(hardware: Hardware, plan: Plan) -> float:
@@ -95,6 +99,11 @@ def seconds_on(hardware: Hardware, plan: Plan) -> float:
     return _sending(hardware, sends_on(hardware, plan)) + computing
 
 
-def _sends(uses: Sequence[HloCollective], near: int | None = None) -> Sends:
-    far = 0.0 if near is None else sum(use.total * part_between_nodes(use.kind, use.rows, near) for use in uses)
-    return Sends(sum(use.total for use in uses), sum(use.executed for use in uses if use.sent > 0), far)
+def _sends(uses: Sequence[HloCollective], links: Links | None = None, devices: int = 1) -> Sends:
+    near, torus = None if links is None else links.devices_near, torus_on(devices, links)
+    far = beside = 0.0
+    for use in uses:
+        part = 0.0 if near is None else part_between_nodes(use.kind, use.rows, near)
+        far += use.total * part
+        beside += use.total * (1 - part) * (1 - part_on_busiest_link(use.kind, use.rows, torus))
+    return Sends(sum(use.total for use in uses), sum(use.executed for use in uses if use.sent > 0), far, beside)

@@ -22,7 +22,7 @@ et al., "BlueConnect" (2019).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +31,7 @@ from shardwright.axes import Axes
 from shardwright.memo import memoize
 from shardwright.mesh import Mesh
 
-__all__ = ["Spread", "is_in_order", "is_within_nodes", "spread_of", "spread_of_devices"]
+__all__ = ["Spread", "far_first", "is_in_order", "is_within_nodes", "spread_of", "spread_of_devices"]
 
 
 class Spread(NamedTuple):
@@ -91,6 +91,13 @@ def spread_of_devices(devices: Iterable[int], node_devices: int | None) -> Sprea
     ids = list(devices)
     nodes = 1 if node_devices is None else len({device // node_devices for device in ids})
     return Spread(max(1, nodes), max(1, len(ids) // max(1, nodes)))
+
+
+def far_first(lists: Sequence[Axes], mesh: Mesh) -> list[int]:
+    """Dimensions in the order in which they are gathered, and scattered the other way round: by how far devices along
+    their axes are apart in the order of the mesh, the farthest first.
+    """
+    return sorted(range(len(lists)), key=lambda dim: -min([mesh.digit(axis)[0] for axis in lists[dim]], default=0))
 
 
 def _nodes_along(stride: int, size: int, node_devices: int) -> int:

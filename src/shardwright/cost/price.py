@@ -32,8 +32,9 @@ from shardwright.cost.collectives import (
     collective_permute_bytes,
     reduce_scatter_bytes,
 )
-from shardwright.cost.hardware import Hardware
-from shardwright.cost.nodes import spread_of
+from shardwright.cost.hardware import Hardware, Links
+from shardwright.cost.nodes import far_first, spread_of
+from shardwright.cost.torus import hand_on, paths_of, torus_on
 from shardwright.sharding import TensorSharding, same_placement
 from shardwright.steps import (
     MOVING,
@@ -75,6 +76,8 @@ class Cost(NamedTuple):
             fuse them.
         adds_waited: As many multiply-adds as take the time that products take beyond theirs: see `cost.roofline`.
         bytes_between_nodes: Of the bytes that it sends those that go over the network between nodes: see `cost.nodes`.
+        bytes_beside: Of the bytes that it sends those that go over other links than the busiest, at the same time; less
+            than none where more goes over that one than a device sends: see `cost.torus`.
     """
 
     bytes_sent: float = 0.0
@@ -84,11 +87,12 @@ class Cost(NamedTuple):
     bytes_moved: float = 0.0
     adds_waited: float = 0.0
     bytes_between_nodes: float = 0.0
+    bytes_beside: float = 0.0
 
     def __add__(self, other: Cost) -> Cost:  # type: ignore[override]  # amounts are added, not tuples joined
         """Both, one after the other."""
-        (sent, starts, work, copied, moved, waited, far) = self
-        (more_sent, more_starts, more_work, more_copied, more_moved, more_waited, more_far) = other
+        (sent, starts, work, copied, moved, waited, far, beside) = self
+        (more_sent, more_starts, more_work, more_copied, more_moved, more_waited, more_far, more_beside) = other
         return Cost(
             sent + more_sent,
             starts + more_starts,
@@ -97,6 +101,7 @@ class Cost(NamedTuple):
             moved + more_moved,
             waited + more_waited,
             far + more_far,
+            beside + more_beside,
         )
 
 
@@ -115,7 +120,7 @@ def step_cost(
     before: TensorSharding,
     local_bytes: float,
     by_hand: Kinds = NATIVE,
-    devices_near: int | None = None,
+    links: Links | None = None,
 ) -> Cost:
     """What each device does in a step.
 
@@ -124,13 +129,35 @@ def step_cost(
         before: How the tensor lies before it.
         local_bytes: What each device holds of it then.
         by_hand: The kinds of reduction that no collective of XLA does on its elements: see `cost.collectives`.
-        devices_near: How many devices stand in a node, where what is sent to others is to be told.
+        links: Over what it is sent, where that is to be told.
     """
     cost = _sent(step, before, local_bytes, by_hand)
-    if devices_near is None or before.mesh.size <= devices_near or not cost.bytes_sent:
+    if links is None or not cost.bytes_sent:
         return cost
-    part = spread_of(talking_axes(step, before), before.mesh, devices_near).part_of(_KINDS[type(step)])
-    return cost._replace(bytes_between_nodes=part * cost.bytes_sent) if part else cost
+    near, part = links.devices_near, 0.0
+    if near is not None and before.mesh.size > near:
+        part = spread_of(talking_axes(step, before), before.mesh, near).part_of(_KINDS[type(step)])
+    beside = (1 - part) * _beside(step, before, cost.bytes_sent, links)
+    return cost._replace(bytes_between_nodes=part * cost.bytes_sent, bytes_beside=beside) if part or beside else cost
+
+
+def _beside(step: Step | Send, before: TensorSharding, sent: float, links: Links) -> float:
+    """What of the bytes that a device sends in a step goes over other links than the busiest: of a torus."""
+    mesh, kind = before.mesh, _KINDS[type(step)]
+    torus = torus_on(mesh.size, links)
+    if torus is None:
+        return 0.0
+    if isinstance(step, Send):
+        return sent * (1 - hand_on(step.axes, mesh, torus, step.is_opposite))
+    if not isinstance(step, AllGather | ReduceScatter):
+        return sent * (1 - paths_of(talking_axes(step, before), mesh, torus).part_of(kind))
+    groups = [step.axes[dim] for dim in far_first(step.axes, mesh) if axes_size(step.axes[dim]) > 1]
+    held, beside = sent / (math.prod(map(axes_size, groups)) - 1), 0.0
+    for axes in groups:  # one after the other, of more and more: scatters the other way round
+        gathered = held * axes_size(axes)
+        beside += (gathered - held) * (1 - paths_of(axes, mesh, torus).of_gather)
+        held = gathered
+    return beside
 
 
 def talking_axes(step: Step | Send, before: TensorSharding) -> Axes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from shardwright.cost.hardware import Links
 from shardwright.cost.price import Cost
 from shardwright.ir.graph import Op
 from shardwright.ir.signature import Signature
@@ -41,10 +42,10 @@ class Saving(NamedTuple):
 
 @memoize
 def _taken(
-    step: Step, type: TensorType, layout: TensorSharding, devices_near: int | None
+    step: Step, type: TensorType, layout: TensorSharding, links: Links | None
 ) -> tuple[Signature, TensorSharding, Cost]:
     """The op that takes a step, how its result lies, and what it costs."""
-    return collective(step, type), step.apply(layout), steps_cost(type, layout, (step,), devices_near)
+    return collective(step, type), step.apply(layout), steps_cost(type, layout, (step,), links)
 
 
 class _Drafted(NamedTuple):
@@ -115,7 +116,7 @@ class Draft:
         for step in steps:
             type, layout = self.type(value), self.layout(value)
             assert layout is not None, "what is no tensor takes no steps"
-            signature, after, cost = _taken(step, type, layout, self.program.hardware.devices_near)
+            signature, after, cost = _taken(step, type, layout, self.program.hardware.links)
             (value,) = self._add(signature, (value,), (after,), before, cost)
         return value
 

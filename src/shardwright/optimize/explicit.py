@@ -249,7 +249,7 @@ class ExplicitProgram:
         if layouts is None or op.regions:
             return Cost()
         if step is not None:
-            return steps_cost(self.type(op.operands[0]), layouts[0], (step,), self.hardware.devices_near)
+            return steps_cost(self.type(op.operands[0]), layouts[0], (step,), self.hardware.links)
         if op.name.startswith("sdy.") or any(layout.partial and not layout.mesh.axes for layout in layouts):
             return Cost()
         count = len(op.operands)

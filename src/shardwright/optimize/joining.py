@@ -90,8 +90,8 @@ def cost_beside(program: ExplicitProgram, op: Op, kind: Kind) -> Cost:
     layout = program.layout(op.operands[0])
     if layout is None or kind.step is not AllReduce or isinstance(program.step(op), AllReduce):
         return program.cost(op)
-    reduced, near = (AllReduce(kind.axes, kind.reduction),), program.hardware.devices_near
-    return steps_cost(program.type(op.operands[0]), layout, reduced, near)
+    reduced = (AllReduce(kind.axes, kind.reduction),)
+    return steps_cost(program.type(op.operands[0]), layout, reduced, program.hardware.links)
 
 
 def _is_sliced(program: ExplicitProgram, op: Op) -> bool:

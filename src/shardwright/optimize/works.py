@@ -18,6 +18,7 @@ from shardwright.cost.collectives import sent_bytes
 from shardwright.cost.nodes import Spread, spread_of, spread_of_devices
 from shardwright.cost.overlap import Queue, Work, is_collective, overlapped_seconds, queue_of
 from shardwright.cost.price import Cost, talking_axes
+from shardwright.cost.torus import pairs_over, paths_of, paths_of_devices, torus_on
 from shardwright.ir.graph import Op
 from shardwright.ir.ops import MANUAL
 from shardwright.mesh import Mesh
@@ -100,11 +101,12 @@ def _prices(program: ExplicitProgram, op: Op) -> Iterator[tuple[float, Queue]]:
         return
     cost = _cost(program, op)
     if cost.starts:
-        far = cost.bytes_between_nodes
-        sent = Cost(cost.bytes_sent, cost.starts, bytes_copied=cost.bytes_copied, bytes_between_nodes=far)
+        ways = {"bytes_between_nodes": cost.bytes_between_nodes, "bytes_beside": cost.bytes_beside}
+        sent = Cost(cost.bytes_sent, cost.starts, bytes_copied=cost.bytes_copied, **ways)
         yield program.seconds(sent), _queue(program, op)
     if not cost.starts or program.step(op) is None:  # it waits for what devices exchange inside it
-        yield program.seconds(cost._replace(bytes_sent=0.0, starts=0, bytes_between_nodes=0.0)), Queue.COMPUTE
+        computed = cost._replace(bytes_sent=0.0, starts=0, bytes_between_nodes=0.0, bytes_beside=0.0)
+        yield program.seconds(computed), Queue.COMPUTE
 
 
 def _of_regions(program: ExplicitProgram, op: Op, reads: tuple[int, ...], makes: tuple[int, ...]) -> Iterator[Work]:
@@ -185,22 +187,26 @@ def _queue(program: ExplicitProgram, op: Op) -> Queue:
 
 def _on_device(program: ExplicitProgram, op: Op) -> tuple[Cost, Queue]:
     """What a collective of StableHLO costs, and over what its devices talk."""
-    kind, graph, devices = _KINDS[op.name], program.graph, program.hardware.node_devices
+    kind, graph, hardware = _KINDS[op.name], program.graph, program.hardware
+    devices, torus = hardware.node_devices, torus_on(graph.mesh.size, hardware.links)
     operand, result = (sum(type.bytes for type in types) for types in (op.signature.operands, op.signature.results))
     if kind == "collective_permute":
         rows = tuple([pair for pair in source_target_pairs(op.signature) if pair[0] != pair[1]])
         size, spread = 2 if rows else 1, _widest(rows, devices)
+        over = pairs_over(rows, torus) if rows and torus else 1.0
     else:
         groups = replica_groups(op.signature, graph.meshes, graph.mesh.size)
         size = groups.size
         if groups.axes is not None and groups.mesh is not None:
             spread = spread_of(groups.axes, groups.mesh, devices)
+            over = paths_of(groups.axes, groups.mesh, torus).part_of(kind) if torus else 1.0
         else:
             spread = _widest(groups.table, devices)
+            over = max([paths_of_devices(row, torus).part_of(kind) for row in groups.table]) if torus else 1.0
     sent = sent_bytes(kind, operand, result, size)
-    far = sent * spread.part_of(kind) if program.hardware.devices_near is not None else 0.0
+    far = sent * spread.part_of(kind) if hardware.devices_near is not None else 0.0
     queue = Queue.LINKS if spread.nodes == 1 else Queue.NETWORK
-    return Cost(sent, int(size > 1), bytes_between_nodes=far), queue
+    return Cost(sent, int(size > 1), bytes_between_nodes=far, bytes_beside=(sent - far) * (1 - over)), queue
 
 
 def _widest(rows: Iterable[Sequence[int]], node_devices: int | None) -> Spread:

@@ -286,7 +286,7 @@ def exchange_cost(signature: Signature, operands: Shardings, hardware: Hardware)
         type = exchange.type
         held = _held(type, exchange.before)
         by_hand = combined_by_hand(type.dtype)
-        total += step_cost(exchange.step, exchange.before, held, by_hand, hardware.devices_near)
+        total += step_cost(exchange.step, exchange.before, held, by_hand, hardware.links)
     return total
 
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from shardwright.cost.collectives import combined_by_hand
-from shardwright.cost.hardware import Hardware, current_hardware
+from shardwright.cost.hardware import Hardware, Links, current_hardware
 from shardwright.cost.nodes import spread_of
 from shardwright.cost.price import Cost, Kinds, price, step_cost
 from shardwright.errors import ShardingError
@@ -116,7 +116,7 @@ def _planned(
     steps = [*_renaming(source, start), *middle.steps, *_renaming(end, target)]
     if len(steps) == len(middle.steps):
         return middle
-    return weigh(shape, element_bytes, source, _joined(steps), by_hand, hardware.devices_near)
+    return weigh(shape, element_bytes, source, _joined(steps), by_hand, hardware.links)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +146,7 @@ class _ReshardQuestion:
 
     def weighed(self, steps: Sequence[Step]) -> ReshardPlan:
         """The plan of steps."""
-        near = self.hardware.devices_near
-        return weigh(self.shape, self.element_bytes, self.source, steps, self.by_hand, near)
+        return weigh(self.shape, self.element_bytes, self.source, steps, self.by_hand, self.hardware.links)
 
 
 def _cheapest(question: _ReshardQuestion) -> ReshardPlan:
@@ -304,13 +303,13 @@ def weigh(
     source: TensorSharding,
     steps: Sequence[Step],
     by_hand: Kinds,
-    devices_near: int | None,
+    links: Links | None,
 ) -> ReshardPlan:
-    """The plan of `steps`, its cost added up step by step; `devices_near` as of `step_cost`."""
+    """The plan of `steps`, its cost added up step by step, on what they are sent over."""
     layout, held = source, local_bytes(shape, element_bytes, source)
     cost, peak = Cost(), held
     for step in steps:
-        cost += step_cost(step, layout, held, by_hand, devices_near)
+        cost += step_cost(step, layout, held, by_hand, links)
         layout = step.apply(layout)
         held = local_bytes(shape, element_bytes, layout)
         peak = max(peak, held)

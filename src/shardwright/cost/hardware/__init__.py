@@ -18,7 +18,7 @@ from shardwright.lazy import names_at
 
 if TYPE_CHECKING:
     from shardwright.cost.hardware.current import chosen_hardware, current_hardware
-    from shardwright.cost.hardware.model import Hardware
+    from shardwright.cost.hardware.model import Hardware, Links
     from shardwright.cost.hardware.presets import BYTES, TPU_V5P, hardware, preset_names, sheet_of
     from shardwright.cost.hardware.sheet import Sheet
     from shardwright.cost.hardware.shipped import DEFAULT
@@ -28,6 +28,7 @@ __all__ = [
     "DEFAULT",
     "TPU_V5P",
     "Hardware",
+    "Links",
     "Sheet",
     "chosen_hardware",
     "current_hardware",
@@ -41,6 +42,7 @@ _HOMES = {
     "DEFAULT": "shardwright.cost.hardware.shipped:DEFAULT",
     "TPU_V5P": "shardwright.cost.hardware.presets:TPU_V5P",
     "Hardware": "shardwright.cost.hardware.model:Hardware",
+    "Links": "shardwright.cost.hardware.model:Links",
     "Sheet": "shardwright.cost.hardware.sheet:Sheet",
     "chosen_hardware": "shardwright.cost.hardware.current:chosen_hardware",
     "current_hardware": "shardwright.cost.hardware.current:current_hardware",

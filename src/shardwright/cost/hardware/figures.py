@@ -102,6 +102,26 @@ FIGURES = (
         is_needed=False,
     ),
     Figure(
+        "torus",
+        "torus",
+        "dimensions",
+        "source",
+        "how many dimensions the torus has that links make, along each of which a device has one to either side",
+        3.0,
+        is_needed=False,
+        is_whole=True,
+    ),
+    Figure(
+        "ring",
+        "torus",
+        "ring",
+        "ring_source",
+        "of what number the lengths of all dimensions are multiples where they close into rings",
+        4.0,
+        is_needed=False,
+        is_whole=True,
+    ),
+    Figure(
         "copies",
         "copies",
         "bytes_per_second",
@@ -142,4 +162,6 @@ def hardware_of(name: str, numbers: Mapping[str, float]) -> Hardware:
         numbers.get("copies", math.inf),
         numbers.get("parts", LOST_IN_PARTS),
         numbers.get("network"),
+        round(numbers["torus"]) if "torus" in numbers else None,
+        round(numbers["ring"]) if "ring" in numbers else None,
     )

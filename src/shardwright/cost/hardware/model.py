@@ -9,13 +9,32 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from shardwright.memo import Hashed
 
-__all__ = ["LOST_IN_PARTS", "Hardware"]
+__all__ = ["LOST_IN_PARTS", "Hardware", "Links"]
 
 LOST_IN_PARTS = 0.1
 """Which part of their time products are taken to lose that are computed part by part, where that is not known."""
+
+
+class Links(NamedTuple):
+    """Over what devices talk, where what they send takes the longer or the shorter the farther apart they are.
+
+    Attributes:
+        devices_near: How many devices stand in a node, where those of others are farther away; `None` where none are.
+        dimensions: How many dimensions the torus has that joins them; `None` where a switch does.
+        ring: Of what number the lengths of all dimensions are multiples where these close into rings; `None` where they
+            never do.
+    """
+
+    devices_near: int | None = None
+    dimensions: int | None = None
+    ring: int | None = None
+
+
+_ALL_ALIKE = Links()
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +54,9 @@ class Hardware(Hashed):
             what goes over the one goes beside what goes over the other (`cost.overlap`). All devices where not known.
         network_bytes_per_second: What a device sends to those of other nodes, where that is known; else as much as to
             those of its own.
+        torus_dimensions: How many dimensions the torus has that links make, where they do: `cost.torus` tells over how
+            many of them devices send at once, each as fast. A switch where not known.
+        torus_ring: Where the lengths of all its dimensions are multiples of this, they are rings.
         copied_bytes_per_second: What a device lays out anew for collectives and products, by how much of that it has
             to: see `cost.copies`. It takes no time where that is not known.
         lost_in_parts: Which part of their time products lose that are computed part by part, since parts fill a device
@@ -52,6 +74,14 @@ class Hardware(Hashed):
     copied_bytes_per_second: float = math.inf
     lost_in_parts: float = LOST_IN_PARTS
     network_bytes_per_second: float | None = None
+    torus_dimensions: int | None = None
+    torus_ring: int | None = None
+
+    @property
+    def links(self) -> Links | None:
+        """Over what devices talk; `None` where all are as near to one another."""
+        links = Links(self.devices_near, self.torus_dimensions, self.torus_ring)
+        return None if links == _ALL_ALIKE else links
 
     @property
     def devices_near(self) -> int | None:
@@ -67,12 +97,13 @@ class Hardware(Hashed):
         bytes_moved: float = 0.0,
         adds_waited: float = 0.0,
         bytes_between_nodes: float = 0.0,
+        bytes_beside: float = 0.0,
     ) -> float:
         """The time, in seconds, of sending so many bytes, of so many starts and multiply-adds, of laying out anew so
-        many bytes, of moving so many through memory, of waiting as long as so many multiply-adds take, and of sending
-        so many of the bytes to other nodes.
+        many bytes, of moving so many through memory, of waiting as long as so many multiply-adds take, of sending
+        so many of the bytes to other nodes, and so many while others go over the busiest link.
         """
-        communication = bytes_sent / self.bytes_per_second + starts * self.start_seconds
+        communication = (bytes_sent - bytes_beside) / self.bytes_per_second + starts * self.start_seconds
         if bytes_between_nodes and self.network_bytes_per_second is not None:
             communication += bytes_between_nodes * (1 / self.network_bytes_per_second - 1 / self.bytes_per_second)
         speed = self.memory_bytes_per_second

@@ -49,6 +49,8 @@ def parse_sheet(text: str, location: str) -> Sheet:
             figures |= reader.table(content, some)
     if "network" in figures and "node" not in figures:
         raise reader.without_nodes()
+    if "ring" in figures and "torus" not in figures:
+        raise reader.without_dimensions()
     return Sheet(name, figures)
 
 
@@ -127,6 +129,15 @@ class _Reader:
             "network",
             cause="nobody knows which devices it joins",
             remedy='write [node], and below it devices = 8.0 and source = "where that is from"',
+        )
+
+    def without_dimensions(self) -> ShardingError:
+        """What to say of rings of a torus of which nothing else is known."""
+        return self._error(
+            "torus.dimensions is missing",
+            "torus",
+            cause="nobody knows how many of them close into rings",
+            remedy="write dimensions = 3.0",
         )
 
     def unknown(self, table: str, key: str, known: list[str]) -> ShardingError:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shardwright.axes import Axes
+from shardwright.cost.nodes import far_first
 from shardwright.errors import ShardingError
 from shardwright.ir.ops import STEPS
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
-from shardwright.mesh import Mesh
 from shardwright.partition.emit import step_of
 from shardwright.partition.localize.checks import require_axes
 from shardwright.partition.localize.collectives import (
@@ -51,7 +50,7 @@ def local_step(ctx: Local, value: int, step: Step | Send, before: TensorSharding
     mesh = after.mesh
     match step:
         case AllGather(lists):
-            for dim in _far_first(lists, mesh):
+            for dim in far_first(lists, mesh):
                 value = local_all_gather(ctx, value, lists[dim], dim, mesh)
         case AllSlice(lists):
             value = local_all_slice(ctx, value, lists, mesh)
@@ -60,7 +59,7 @@ def local_step(ctx: Local, value: int, step: Step | Send, before: TensorSharding
         case AllReduce(axes, kind):
             value = local_all_reduce(ctx, value, axes, kind, mesh)
         case ReduceScatter(lists, kind):
-            for dim in reversed(_far_first(lists, mesh)):
+            for dim in reversed(far_first(lists, mesh)):
                 value = local_reduce_scatter(ctx, value, lists[dim], dim, kind, mesh)
         case CollectivePermute(target) if step.parts(before) > 1:
             value = local_permute_in_parts(ctx, value, before, target)
@@ -73,11 +72,6 @@ def local_step(ctx: Local, value: int, step: Step | Send, before: TensorSharding
         case ShardedToUnreduced(lists):
             value = local_unslice(ctx, value, lists, mesh)
     return value
-
-
-def _far_first(lists: Sequence[Axes], mesh: Mesh) -> list[int]:
-    """Dimensions by how far devices along their axes are apart in the order of the mesh, the farthest first."""
-    return sorted(range(len(lists)), key=lambda dim: -min([mesh.digit(axis)[0] for axis in lists[dim]], default=0))
 
 
 @localizer(*STEPS, "sdy.sharding_constraint")

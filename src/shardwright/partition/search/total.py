@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from shardwright.analysis.loops import block_times
 from shardwright.axes import axes_size
 from shardwright.cost.collectives import combined_by_hand
-from shardwright.cost.hardware import Hardware
+from shardwright.cost.hardware import Hardware, Links
 from shardwright.cost.price import Cost, price
 from shardwright.ir.graph import Graph, Op
 from shardwright.ir.signature import Signature
@@ -82,7 +82,7 @@ def _own(op: Op, decision: Decision | None, runs: float, hardware: Hardware) -> 
 
 def _cost(version: Reshard, types: Sequence[TensorType], hardware: Hardware) -> Cost:
     type, (source, steps) = types[version.value], (version.source, version.steps)
-    return steps_cost(type, source, steps, hardware.devices_near) + copies_of(type, source, steps)
+    return steps_cost(type, source, steps, hardware.links) + copies_of(type, source, steps)
 
 
 def reshards(decision: Decision | None) -> Iterator[Reshard]:
@@ -118,7 +118,7 @@ def computed_cost(
 
 
 @memoize
-def steps_cost(type: TensorType, source: TensorSharding, steps: tuple[Step, ...], devices_near: int | None) -> Cost:
-    """What a chain of steps from a layout costs each device; `devices_near` as of `step_cost`."""
+def steps_cost(type: TensorType, source: TensorSharding, steps: tuple[Step, ...], links: Links | None) -> Cost:
+    """What a chain of steps from a layout costs each device, on what they are sent over."""
     element_bytes, by_hand = type.bytes // max(1, type.elements), combined_by_hand(type.dtype)
-    return weigh(type.dims, element_bytes, source, steps, by_hand, devices_near).cost
+    return weigh(type.dims, element_bytes, source, steps, by_hand, links).cost
