@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 
 from shardwright.steps import MOST_PARTS
@@ -17,9 +17,15 @@ State = tuple[Layout, frozenset[int]]
 class Exhaustive:
     """All layouts of atoms of `sizes` on dimensions of `shape`, each atom in a dimension, partial or unused."""
 
-    def __init__(self, sizes: tuple[int, ...], shape: tuple[int, ...]) -> None:
-        self.sizes, self.shape = sizes, shape
-        self.scale = math.prod(sizes) ** 2
+    def __init__(
+        self,
+        sizes: tuple[int, ...],
+        shape: tuple[int, ...],
+        over: Callable[[str, tuple[int, ...]], Fraction] | None = None,
+    ) -> None:
+        """With `over`, what a collective of a kind along some atoms sends counts as much."""
+        self.sizes, self.shape, self.over = sizes, shape, over
+        self.scale = math.prod(sizes) ** 2 * (1 if over is None else 2520 * 11 * 13)
         self.remembered: dict[State, list[tuple[int, int, State, Fraction]]] = {}
         self.by_counts: dict[tuple[int, ...], list[Layout]] = {}
         for layout in self.layouts():
@@ -112,10 +118,19 @@ class Exhaustive:
         held = self.held(layout)
         for after in self.by_counts[self.counts(layout)]:
             if partial.isdisjoint(itertools.chain(*after)):
-                yield held, int(after != layout), (after, partial)
+                yield (
+                    self.weighed("collective_permute", _moved(layout, after), held),
+                    int(after != layout),
+                    (after, partial),
+                )
         for after, parts in self.in_parts(layout):
             if partial.isdisjoint(itertools.chain(*after)):
-                yield held, parts, (after, partial)
+                yield self.weighed("collective_permute", _moved(layout, after), held), parts, (after, partial)
+
+    def weighed(self, kind: str, atoms: Iterable[int], sent: Fraction) -> Fraction:
+        """What counts of what is sent in a collective along some atoms."""
+        atoms = tuple(atoms)
+        return sent if self.over is None or not atoms else sent * self.over(kind, atoms)
 
     def other_steps(self, state: State) -> Iterator[tuple[Fraction, int, State]]:
         layout, partial = state
@@ -125,16 +140,20 @@ class Exhaustive:
             yield from ((Fraction(0), 0, (grown, partial)) for grown in self.grown(layout, (atom,)))
         for lengths in itertools.product(*(range(len(atoms) + 1) for atoms in layout)):
             after = tuple(atoms[: len(atoms) - n] for atoms, n in zip(layout, lengths, strict=True))
-            yield self.held(after) - held, _changed(layout, after), (after, partial)
+            if self.over is None or _changed(layout, after) == 1:  # others by one dimension after the other
+                sent = self.weighed("all_gather", _gone(layout, after), self.held(after) - held)
+                yield sent, _changed(layout, after), (after, partial)
         for after, group in self.exchanges(layout):
-            yield held * (group - 1) / group, 1, (after, partial)
+            yield self.weighed("all_to_all", _gone(layout, after), held * (group - 1) / group), 1, (after, partial)
         for size in range(1, len(partial) + 1):
             for reduced in itertools.permutations(sorted(partial), size):
                 group = self.count(reduced)
                 rest = partial.difference(reduced)
-                yield 2 * held * (group - 1) / group, 1, (layout, rest)
+                sent = self.weighed("all_reduce", reduced, held * (group - 1) / group)
+                yield 2 * sent, 1, (layout, rest)
                 for after in self.grown(layout, reduced):
-                    yield held * (group - 1) / group, _changed(layout, after), (after, rest)
+                    if self.over is None or _changed(layout, after) == 1:
+                        yield sent, _changed(layout, after), (after, rest)
 
     def in_parts(self, layout: Layout) -> Iterator[tuple[Layout, int]]:
         """All layouts that a permute in parts leads to, and in how many."""
@@ -182,3 +201,19 @@ class Exhaustive:
 def _changed(before: Layout, after: Layout) -> int:
     """The dimensions that differ: each is a collective of the per-device program."""
     return sum(old != new for old, new in zip(before, after, strict=True))
+
+
+def _gone(before: Layout, after: Layout) -> tuple[int, ...]:
+    """The atoms that leave the ends of dimensions."""
+    return tuple(atom for old, new in zip(before, after, strict=True) for atom in old[len(new) :])
+
+
+def _moved(before: Layout, after: Layout) -> tuple[int, ...]:
+    """The atoms that come to split something else, or at another place."""
+    moved: list[int] = []
+    for old, new in zip(before, after, strict=True):
+        same = next(
+            (at for at, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]), min(len(old), len(new))
+        )
+        moved += [*old[same:], *new[same:]]
+    return tuple(dict.fromkeys(moved))

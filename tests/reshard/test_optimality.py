@@ -14,7 +14,8 @@ from shardwright.cost.hardware import BYTES, Hardware
 from shardwright.cost.price import Cost, price
 from shardwright.errors import ShardingError
 from shardwright.mesh import Mesh
-from shardwright.reshard.edges import Edges, SearchState
+from shardwright.reshard.atoms import SearchState
+from shardwright.reshard.edges import Edges
 from shardwright.reshard.plan import plan
 from shardwright.reshard.problem import pose
 from shardwright.sharding import TensorSharding

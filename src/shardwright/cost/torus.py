@@ -46,6 +46,7 @@ __all__ = [
     "hand_on",
     "join_lines",
     "lines_of",
+    "most_links",
     "pairs_over",
     "paths_along",
     "paths_of",
@@ -74,13 +75,24 @@ class Line(NamedTuple):
         dim: The dimension.
         size: How many.
         span: How many places they take up, those of others between them.
-        is_ring: Whether these are all places of a ring.
+        length: How many places the dimension has.
+        closes: Whether it is a ring.
     """
 
     dim: int
     size: int
     span: int
-    is_ring: bool
+    length: int
+    closes: bool
+
+    @property
+    def is_ring(self) -> bool:
+        """Whether they take up all places of a ring."""
+        return self.closes and self.span == self.length
+
+    def sides(self, places: int) -> int:
+        """In how many parts of so many places each they are."""
+        return min(self.size, max(1, self.span // places))
 
     @property
     def links(self) -> float:
@@ -91,9 +103,8 @@ class Line(NamedTuple):
     def crossing(self) -> float:
         """Of what each has of an exchange, what goes over the busiest link."""
         pairs = (self.size // 2) * (self.size - self.size // 2)
-        if self.is_ring:  # as evenly as shortest ways are, both of them where they are as long
-            pairs /= 2
-        return pairs / self.size * self.span / self.size
+        ways = 1 + self.is_ring  # as evenly as shortest ways are, both of them where they are as long
+        return pairs / ways / self.size * self.span / self.size
 
 
 class Paths(NamedTuple):
@@ -142,6 +153,11 @@ def torus_on(devices: int, links: Links | None) -> Torus | None:
     return torus_of(min(devices, links.devices_near or devices), links.dimensions, links.ring)
 
 
+def most_links(torus: Torus) -> int:
+    """Over how many links at once a device receives at most."""
+    return max(1, sum([1 + (torus.closes and length > 2) for length in torus.lengths if length > 1]))
+
+
 @memoize
 def lines_of(axes: Axes, mesh: Mesh, torus: Torus) -> tuple[Line, ...]:
     """On what lines devices stand that differ along `axes` alone; about so where dimensions cut them unevenly."""
@@ -168,7 +184,7 @@ def join_lines(lines: Iterable[Line]) -> tuple[Line, ...]:
     for line in lines:
         other = joined.get(line.dim)
         if other is not None:
-            line = Line(line.dim, other.size * line.size, max(other.span, line.span), other.is_ring or line.is_ring)
+            line = line._replace(size=other.size * line.size, span=max(other.span, line.span))
         joined[line.dim] = line
     return tuple([joined[dim] for dim in sorted(joined)])
 
@@ -202,12 +218,12 @@ def pairs_over(pairs: Sequence[Sequence[int]], torus: Torus) -> float:
     ends = np.array(pairs, dtype=np.intp).reshape(-1, 2)
     devices, most, step = np.unique(ends).size, 1.0, 1
     for length in reversed(torus.lengths):
-        apart, links = ends[:, 1] // step % length - ends[:, 0] // step % length, float(devices)
+        apart, links, ties = ends[:, 1] // step % length - ends[:, 0] // step % length, float(devices), 0.0
         if torus.closes and length > 2:
-            apart = (apart + length / 2) % length - length / 2  # those as far both ways stand behind
-            ties = length / 4 * float((2 * apart == -length).sum())
+            apart = (apart + length // 2) % length - length // 2
+            ties = length / 4 * float((2 * apart == -length).sum())  # as far both ways: half of these go ahead
         else:
-            links, ties = links * (length - 1) / length, 0.0
+            links *= (length - 1) / length
         ahead, behind = float(apart[apart > 0].sum()), -float(apart[apart < 0].sum())
         if length > 1:
             most = max(most, (ahead + ties) / links, (behind - ties) / links)
@@ -226,7 +242,7 @@ def paths_along(lines: Sequence[Line]) -> Paths:
 
 
 def _line(dim: int, size: int, span: int, torus: Torus) -> Line:
-    return Line(dim, size, span, torus.closes and torus.lengths[dim] > 2 and span == torus.lengths[dim])
+    return Line(dim, size, span, torus.lengths[dim], torus.closes and torus.lengths[dim] > 2)
 
 
 def _lines(devices: NDArray[np.intp], torus: Torus) -> tuple[Line, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from shardwright.cost.copies import copied_bytes
 from shardwright.cost.hardware import Hardware
 from shardwright.cost.price import Cost, price
+from shardwright.cost.torus import most_links, torus_on
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.partition.proposals import Shardings, Source
@@ -79,11 +80,13 @@ def copies_of(type: TensorType, source: TensorSharding, steps: tuple[Step, ...])
     return Cost(bytes_copied=copied) if copied else NOTHING
 
 
-def edge_bound(type: TensorType, source: TensorSharding, target: TensorSharding) -> Cost:
+def edge_bound(type: TensorType, source: TensorSharding, target: TensorSharding, hardware: Hardware) -> Cost:
     """What bringing a tensor from one sharding to another costs at least."""
     if source == target or not type.elements:
         return NOTHING
-    return least_cost(type.dims, type.bytes // type.elements, source, _reached(source, target))
+    least = least_cost(type.dims, type.bytes // type.elements, source, _reached(source, target))
+    torus = torus_on(source.mesh.size, hardware.links)
+    return least if torus is None else least._replace(bytes_beside=least.bytes_sent * (1 - 1 / most_links(torus)))
 
 
 def _reached(source: TensorSharding, target: TensorSharding) -> TensorSharding:

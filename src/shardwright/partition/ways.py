@@ -266,9 +266,10 @@ def is_dearer(question: Question, way: Way, seconds: float) -> bool:
 def _bounds(question: Question, way: Way) -> Iterator[Cost]:
     """What each edge of a way costs at least."""
     for type, source, target in zip(question.operand_types, question.sources, way.operands, strict=True):
-        yield least_of(tuple([edge_bound(type, v, target) for v in source if leads_to(v, target)]), question.hardware)
+        bounds = [edge_bound(type, v, target, question.hardware) for v in source if leads_to(v, target)]
+        yield least_of(tuple(bounds), question.hardware)
     for type, made, target in zip(question.result_types, way.results, _read_targets(question, way), strict=True):
-        yield edge_bound(type, made, target)
+        yield edge_bound(type, made, target, question.hardware)
 
 
 def _read_targets(question: Question, way: Way) -> Shardings:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-__all__ = ["Atoms", "Layout", "Node", "Problem"]
+from shardwright.cost.torus import Line
+
+__all__ = ["Atoms", "Edge", "Layout", "Node", "Problem", "SearchState"]
 
 Atoms = tuple[int, ...]
 """Atoms, major to minor."""
@@ -31,6 +33,7 @@ class Problem:
         named: Whether only steps are taken that ops of `sdy` are for: see `steps.is_in_sdy`.
         far: Atoms along which devices are of different nodes, where they are not so along others.
         farther: What a byte along these counts more than one that stays in its node.
+        lines: On what lines of a torus devices along each atom are; nothing where a switch joins them.
     """
 
     sizes: Atoms
@@ -45,6 +48,7 @@ class Problem:
     named: bool = False
     far: frozenset[int] = frozenset()
     farther: int = 0
+    lines: tuple[tuple[Line, ...], ...] = ()
 
 
 class Node(NamedTuple):
@@ -53,3 +57,21 @@ class Node(NamedTuple):
     kind: str
     layout: Layout
     partial: Atoms
+
+
+class SearchState(NamedTuple):
+    """Where a search may be. `run` names the collective that the next step may still be part of."""
+
+    layout: Layout
+    partial: Atoms
+    permuted: bool
+    run: str
+
+
+class Edge(NamedTuple):
+    """A step: what a device sends, how many collectives more it takes, its kind, and what it leads to."""
+
+    sent: int
+    starts: int
+    kind: str
+    state: SearchState

@@ -13,10 +13,10 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import groupby
-from typing import NamedTuple
 
 from shardwright.axes import merge_axes
-from shardwright.reshard.atoms import Atoms, Layout, Node, Problem
+from shardwright.reshard.atoms import Atoms, Edge, Layout, Node, Problem, SearchState
+from shardwright.reshard.busiest import UNIT, Busiest
 from shardwright.reshard.exchanges import Exchanges
 from shardwright.reshard.farther import Farther
 from shardwright.reshard.problem import Frame
@@ -33,30 +33,12 @@ from shardwright.steps import (
     parts_between,
 )
 
-__all__ = ["Edge", "Edges", "SearchState", "steps_along"]
+__all__ = ["Edges", "steps_along"]
 
 SLICE, GATHER, EXCHANGE, PERMUTE, REDUCE, SCATTER = "slice", "gather", "exchange", "permute", "reduce", "scatter"
 
 _FEW = 4
 """Up to this many atoms, or two to gather, every layout that all_gather makes the target is tried as the way there."""
-
-
-class SearchState(NamedTuple):
-    """Where a search may be. `run` names the collective that the next step may still be part of."""
-
-    layout: Layout
-    partial: Atoms
-    permuted: bool
-    run: str
-
-
-class Edge(NamedTuple):
-    """A step: what a device sends, how many collectives more it takes, its kind, and what it leads to."""
-
-    sent: int
-    starts: int
-    kind: str
-    state: SearchState
 
 
 class Edges:
@@ -78,6 +60,9 @@ class Edges:
         self.final = self.local(problem.target)
         self.kind_of = dict(zip(problem.partial, problem.kinds, strict=True))
         self.far = Farther(problem)
+        self.over = Busiest(problem)
+        self.unit = UNIT if self.over else 1
+        self.is_alike = not (self.far or self.over)  # whether a byte takes as long wherever it goes
 
     def count(self, atoms: Atoms) -> int:
         """Into how many shards `atoms` split."""
@@ -124,6 +109,11 @@ class Edges:
         return self.problem.lengths[dim] % (self.count(layout[dim]) * self.count(atoms)) == 0
 
     def to_send(self, state: SearchState) -> int:
+        """What a device must send at least; on a torus, what goes over its busiest link, in parts of `unit`."""
+        sent = self._to_send(state)
+        return self.over.to_send(state.layout, state.partial, sent) if self.over else sent
+
+    def _to_send(self, state: SearchState) -> int:
         """What a device must receive at least, and so, as all do alike, send.
 
         Of a reduced tensor, what the device that holds the least of its final part lacks. Of a partial one, an element
@@ -154,7 +144,9 @@ class Edges:
         """Every step worth taking; searches of one problem ask several times."""
         known = self.edges.get(state)
         if known is None:
-            known = self.edges[state] = tuple(self.listed(state))
+            listed = self.listed(state)
+            known = tuple([self.over.weighed(state, edge) for edge in listed] if self.over else listed)
+            self.edges[state] = known
         return known
 
     def listed(self, state: SearchState) -> Iterator[Edge]:
@@ -186,9 +178,9 @@ class Edges:
         for dim, atoms in enumerate(state.layout):
             run = f"{GATHER} {dim:02}"
             movable = len(atoms) - self.matched(state.layout, dim)
-            if not movable or (state.run.startswith(GATHER) and run < state.run and not self.far):
+            if not movable or (state.run.startswith(GATHER) and run < state.run and self.is_alike):
                 continue
-            for many in range(1, 1 + (movable if self.far else 1)):
+            for many in range(1, 1 + (1 if self.is_alike else movable)):
                 after, gone = _replaced(state.layout, {dim: atoms[:-many]}), atoms[-many:]
                 sent = held * (self.count(gone) - 1) + self.far.of_gather(held, gone)
                 yield Edge(sent, int(run != state.run), GATHER, SearchState(after, state.partial, state.permuted, run))
@@ -240,16 +232,15 @@ class Edges:
         """The layouts of `counts` shards per dimension that a permute should lead to."""
         if all(have % goal == 0 for have, goal in zip(counts, self.counts, strict=True)):
             extra = tuple(have // goal for have, goal in zip(counts, self.counts, strict=True))
-            filled = self.fill(extra, self.beside_target)
-            if filled is not None:
-                yield tuple(goal + more for goal, more in zip(self.problem.target, filled, strict=True))
+            for filled in itertools.islice(self.fillings(extra, self.beside_target), None if self.over else 1):
+                yield tuple([goal + more for goal, more in zip(self.problem.target, filled, strict=True)])
         yield from self.before_target.get(counts, ())
 
     @cached_property
     def before_target(self) -> dict[tuple[int, ...], list[Layout]]:
         """Shard counts → layouts of these that may lead to the target by all_to_all and all_gather."""
         by_counts: dict[tuple[int, ...], list[Layout]] = {}
-        if len(set(self.sizes)) == 1:
+        if len(set(self.sizes)) == 1 and not self.over:
             return by_counts
         for wider in self.wider(self.problem.target, self.beside_target):
             for layout, _ in self.all_to_alls.of(wider, tuple(map(len, wider))):
@@ -286,19 +277,17 @@ class Edges:
         clashing = self.clashing(used)
         return frozenset([atom for atom in range(len(self.sizes)) if atom not in used and not clashing >> atom & 1])
 
-    def fill(self, extra: tuple[int, ...], spare: frozenset[int]) -> Layout | None:
-        """Atoms of `spare` for each dimension, of the given products, if there are such."""
+    def fillings(self, extra: tuple[int, ...], spare: frozenset[int]) -> Iterator[Layout]:
+        """Atoms of `spare` for each dimension, of the given products: all ways, of which any sends as much as others."""
         dim = next((dim for dim, count in enumerate(extra) if count > 1), None)
         if dim is None:
-            return ((),) * len(extra)
+            yield ((),) * len(extra)
+            return
         for atom in sorted(spare):
-            if extra[dim] % self.sizes[atom]:
-                continue
-            less = (*extra[:dim], extra[dim] // self.sizes[atom], *extra[dim + 1 :])
-            rest = self.fill(less, self.beside(atom, spare))
-            if rest is not None:
-                return _replaced(rest, {dim: (atom, *rest[dim])})
-        return None
+            if extra[dim] % self.sizes[atom] == 0:
+                less = (*extra[:dim], extra[dim] // self.sizes[atom], *extra[dim + 1 :])
+                for rest in self.fillings(less, self.beside(atom, spare)):
+                    yield _replaced(rest, {dim: (atom, *rest[dim])})
 
     def reductions(self, state: SearchState, held: int) -> Iterator[Edge]:
         """Combines along all atoms of the kind whose turn it is, or along one, scattering the result."""
@@ -310,7 +299,7 @@ class Edges:
         sent = held * (group - 1) if by_hand else 2 * held // group * (group - 1)
         sent += self.far.of_gather(held if by_hand else 2 * held // group, ready)
         yield Edge(sent, 1, REDUCE, SearchState(state.layout, rest, state.permuted, ""))
-        for atoms in self.far.together(ready):
+        for atoms in self.over.together(ready) if self.over else self.far.together(ready):
             size, left = self.count(atoms), tuple(other for other in state.partial if other not in atoms)
             for dim in range(len(state.layout)):
                 if self.fits(state.layout, dim, atoms):
@@ -347,9 +336,9 @@ def _collectives(frame: Frame, before: Node, nodes: Sequence[Node]) -> Iterator[
         nonlocal before
         gone = set(before.partial).difference(node.partial)
         before = node
-        if node.kind == SCATTER:
+        if node.kind == SCATTER and not frame.problem.lines:
             return SCATTER + frame.kinds[gone.pop()]
-        return node.kind if node.kind in (SLICE, GATHER) else id(node)
+        return node.kind if node.kind == SLICE or (node.kind == GATHER and not frame.problem.lines) else id(node)
 
     for _, run in groupby(nodes, key):
         *_, last = run

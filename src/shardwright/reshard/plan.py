@@ -20,8 +20,10 @@ from shardwright.cost.collectives import combined_by_hand
 from shardwright.cost.hardware import Hardware, Links, current_hardware
 from shardwright.cost.nodes import spread_of
 from shardwright.cost.price import Cost, Kinds, price, step_cost
+from shardwright.cost.torus import Torus, most_links, torus_on
 from shardwright.errors import ShardingError
 from shardwright.memo import memoize
+from shardwright.reshard.bound import least_cost
 from shardwright.reshard.edges import Edges, steps_along
 from shardwright.reshard.problem import Nodes, idle_axes, pose
 from shardwright.reshard.search import AGAIN, EXPANSIONS, least_peak, search
@@ -133,6 +135,11 @@ class _ReshardQuestion:
     named: bool
 
     @property
+    def torus(self) -> Torus | None:
+        """The torus that joins devices, where one does."""
+        return torus_on(self.source.mesh.size, self.hardware.links)
+
+    @property
     def nodes(self) -> Nodes | None:
         """How devices stand together, where they do so in several nodes."""
         near = self.hardware.devices_near
@@ -189,9 +196,10 @@ def _cut_or_gathered(question: _ReshardQuestion) -> ReshardPlan | None:
         return None
     pairs = list(zip(source.axes, target.axes, strict=True))
     step: Step | None = None
+    most = 1 if question.torus else 2  # what is gathered first may go over fewer links
     if all(new[: len(old)] == old for old, new in pairs):
         step = AllSlice(tuple([new[len(old) :] for old, new in pairs]))
-    elif sum([old != new for old, new in pairs]) <= 2 and all(old[: len(new)] == new for old, new in pairs):
+    elif sum([old != new for old, new in pairs]) <= most and all(old[: len(new)] == new for old, new in pairs):
         step = AllGather(tuple([old[len(new) :] for old, new in pairs]))
     return None if step is None else question.weighed([step])
 
@@ -210,9 +218,18 @@ def _is_shared(question: _ReshardQuestion, best: ReshardPlan, bound: float) -> b
     idle = idle_axes(question.source, question.target)
     if not idle:
         return False
+    if question.torus is not None:  # a gather along more axes is none more, and goes over more links
+        return _goes_over_more(question, question.torus, best)
     near = spread_of(idle, question.source.mesh, question.hardware.devices_near).together
     far = min(sent, best.cost.bytes_between_nodes / near)
     return price(Cost(sent, starts=2, bytes_between_nodes=far), question.hardware) < question.price(best)
+
+
+def _goes_over_more(question: _ReshardQuestion, torus: Torus, best: ReshardPlan) -> bool:
+    """Whether a plan may be cheaper that uses all links of a torus; what is sent between several is not told here."""
+    least = least_cost(question.shape, question.element_bytes, question.source, question.target)
+    beside = least.bytes_sent * (1 - 1 / most_links(torus)) if question.nodes is None else 0.0
+    return price(least._replace(bytes_beside=beside), question.hardware) < question.price(best)
 
 
 def _searched(
@@ -224,16 +241,22 @@ def _searched(
     which the price says nothing: such plans hold no more than the larger of source and target.
     """
     ends = question.shape, question.source, question.target
-    frame = pose(*ends, fine, idle, question.by_hand, question.named, question.nodes)
+    frame = pose(*ends, fine, idle, question.by_hand, question.named, question.nodes, question.torus)
     held = local_bytes(question.shape, question.element_bytes, question.source)
-    local = Edges(frame.problem).local
+    edges = Edges(frame.problem)
+    local = edges.local
     units = local(frame.problem.source)
     larger = max(units, local(frame.problem.target))
     most_held = None if question.memory is None else question.memory * units // max(1, held)
     plans, best = list[ReshardPlan](), min(map(question.price, known), default=math.inf)
-    unit = price(Cost(held / units, bytes_between_nodes=frame.is_far * held / units), question.hardware)
+    byte = held / units / edges.unit
+    unit = price(Cost(byte, bytes_between_nodes=frame.is_far * byte), question.hardware)
     looked = AGAIN if known and not idle else EXPANSIONS
-    first = chain = search(frame.problem, most_held, None, _most_sent(question, best, 1, unit), looked)
+    most_sent = _most_sent(question, best, 1, unit)
+    limit = larger if edges.over and most_held is None else most_held  # or all are gathered at once, over all links
+    first = chain = search(frame.problem, limit, None, most_sent, looked)
+    if chain is None and limit != most_held and not known:
+        first = chain = search(frame.problem, most_held, None, most_sent, looked)
     starts = 0 if chain is None else chain.starts
     while chain is not None or starts > 1:
         if chain is not None:

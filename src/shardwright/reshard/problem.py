@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from shardwright.axes import Axes, AxisRef, axes_size, can_coexist, decompose, subtract_axes
 from shardwright.cost.nodes import spread_of
+from shardwright.cost.torus import Torus, lines_of
 from shardwright.errors import ShardingError
 from shardwright.mesh import Mesh
 from shardwright.reshard.atoms import Layout, Problem
@@ -66,12 +67,14 @@ def pose(
     by_hand: frozenset[str] = frozenset(),
     named: bool = False,
     nodes: Nodes | None = None,
+    torus: Torus | None = None,
 ) -> Frame:
     """The problem of bringing a tensor of `shape` from `source` to `target`, both closed and dividing it.
 
     With `fine`, atoms are cut to primes where they are few then; with `idle`, axes that neither side uses may be used
     on the way. Contributions of the kinds `by_hand` are gathered where they are not scattered. With `named`, only steps
-    of `sdy` are taken, along axes as one side has them. With `nodes`, what goes from one to another counts more.
+    of `sdy` are taken, along axes as one side has them. With `nodes`, what goes from one to another counts more; with a
+    torus, what goes over the busiest link counts, but where there are several nodes.
 
     Raises:
         ShardingError: `target` is partial in a way that `source` is not.
@@ -85,7 +88,7 @@ def pose(
         have, goal, (awaiting,) = (_recut(lists, cuts) for lists in (have, goal, (awaiting,)))
     atoms = tuple(dict.fromkeys((*_flat(have), *_flat(goal), *awaiting)))
     if idle and not named:
-        atoms += _unused(shape, source, target, len(atoms), nodes)
+        atoms += _unused(shape, source, target, len(atoms), nodes, torus)
     dims = _dims(have, goal, lengths := _lengths(shape, fixed, atoms))
     runs = dict(zip(source.partial, _runs(source.partial), strict=True))
     entries = [next(p for whole, p in reduced if whole.contains(axis)) for axis in awaiting]
@@ -104,6 +107,7 @@ def pose(
         named=named,
         far=far,
         farther=farther if far else 0,
+        lines=tuple([lines_of((axis,), source.mesh, torus) for axis in atoms]) if torus and nodes is None else (),
     )
     kinds = dict(zip(problem.partial, [p.kind for p in entries], strict=True))
     return Frame(problem, atoms, dims, fixed, target.partial, kinds, farther > 0 and not far)
@@ -276,11 +280,17 @@ def idle_axes(source: TensorSharding, target: TensorSharding) -> Axes:
 
 
 def _unused(
-    shape: Sequence[int], source: TensorSharding, target: TensorSharding, atoms: int, nodes: Nodes | None
+    shape: Sequence[int],
+    source: TensorSharding,
+    target: TensorSharding,
+    atoms: int,
+    nodes: Nodes | None,
+    torus: Torus | None,
 ) -> Axes:
     """The idle axes, as far as there is room for them: they can share the work of a reduction, or the way to nodes.
 
-    An axis that divides what the source has of some dimension stays whole: all of it is worth more than any part.
+    An axis that divides what the source has of some dimension stays whole: all of it is worth more than any part, but
+    on a torus, where parts may lie on several lines.
     """
     local = source.local_shape(shape)
     chosen: list[AxisRef] = []
@@ -288,7 +298,7 @@ def _unused(
     if nodes is not None:
         idle = _flat([_by_nodes(axis, source.mesh, nodes) for axis in idle])
     for axis in sorted(idle, key=lambda axis: -axis.size):
-        fits = any(size % axis.size == 0 for size in local)
+        fits = torus is None and any(size % axis.size == 0 for size in local)
         for pieces in ((axis,),) if fits else (_into_primes(axis), (axis,)):
             if pieces and len(pieces) + len(chosen) + atoms <= _ATOMS:
                 chosen += pieces

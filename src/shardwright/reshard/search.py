@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from shardwright.memo import memoize
-from shardwright.reshard.atoms import Layout, Node, Problem
-from shardwright.reshard.edges import Edge, Edges, SearchState
+from shardwright.reshard.atoms import Edge, Layout, Node, Problem, SearchState
+from shardwright.reshard.edges import Edges
 
 __all__ = ["AGAIN", "EXPANSIONS", "CheapestChain", "least_peak", "search"]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,12 +18,13 @@ import numpy as np
 from shardwright.axes import Axes, axes_size, common_prefix, subtract_axes
 from shardwright.cost.hardware import Hardware
 from shardwright.cost.price import Cost, price
+from shardwright.cost.torus import most_links, torus_on
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.partition.edges import edge_cost, leads_to
 from shardwright.partition.proposals import Shardings
 from shardwright.partition.search.all_ways import Seconds
-from shardwright.partition.search.far import far_between
+from shardwright.partition.search.far import across_torus, between_nodes
 from shardwright.partition.search.lying import lying_of
 from shardwright.reshard.bound import least_of_sums
 from shardwright.sharding import TensorSharding, same_placement
@@ -127,28 +129,39 @@ def _table(type: TensorType, sources: Shardings, targets: Shardings, hardware: H
     """`least_seconds` for each of some layouts and each of others."""
     if not (type.elements and sources and targets):
         return np.zeros((len(sources), len(targets)))
-    needed, byte, start = _held(type, targets), price(Cost(1.0), hardware), price(Cost(0.0, 1), hardware)
+    needed, start = _held(type, targets), price(Cost(0.0, 1), hardware)
+    torus = torus_on(sources[0].mesh.size, hardware.links)
+    byte = price(Cost(1.0), hardware) / (1 if torus is None else most_links(torus))
     before, after = lying_of(sources).partial, lying_of(targets).partial
     lacking, moves = _of_moved(sources, targets)
-    far = far_between(type, sources, targets, hardware)
-    moved = lacking * needed * byte + moves * start
+    far, cuts = between_nodes(type, sources, targets, hardware), across_torus(type, sources, targets, hardware)
+    moved, started = lacking * needed * byte, moves * start
     if () in before and len(before) == len(after) == 1:
-        return moved if far is None else moved + far.moved(())
+        return _longest(moved, [cut.moved(()) for cut in cuts], far.moved(()) if far else None) + started
     table = np.full((len(sources), len(targets)), math.inf)
     held, whole, devices = _held(type, sources), float(type.bytes), sources[0].mesh.size
     for (made, rows), (along, columns) in itertools.product(before.items(), after.items()):
         places = np.ix_(rows, columns)
         if set(along) == set(made):  # each device receives, or has, contributions of its own to all that it needs
-            table[places] = moved[places] if far is None else moved[places] + far.moved(along)[places]
+            longest = _longest(moved, [cut.moved(along) for cut in cuts], far.moved(along) if far else None)
+            table[places] = (longest + started)[places]
         elif set(along) < set(made):
             contributions, staying = (axes_size([p.axis for p in partial]) for partial in (made, along))
             sums = (contributions // staying, whole * staying, devices)
             sent, starts = least_of_sums(held[rows, None], needed[columns], *sums)
             reduced = contributions > staying  # by a collective that leaves where all lies, but for what it cuts
-            table[places] = sent * byte + np.maximum(starts, moves[places] + reduced) * start
-            if far is not None:
-                table[places] += far.summed(made, along)[places]
+            across = [cut.summed(made, along)[places] for cut in cuts]
+            longer = far.summed(made, along)[places] if far else None
+            starts = np.maximum(starts, moves[places] + reduced)
+            table[places] = _longest(sent * byte, across, longer) + starts * start
     return table
+
+
+def _longest(sent: Seconds, across: Sequence[Seconds], longer: Seconds | None) -> Seconds:
+    """The seconds that it takes at least, as long as sending or getting across any cut, and longer to other nodes."""
+    for seconds in across:
+        sent = np.maximum(sent, seconds)
+    return sent if longer is None else sent + longer
 
 
 @memoize

@@ -1,0 +1,90 @@
+"""What of steps goes over the busiest link of a device, where links make a torus: see `cost.torus`."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable
+
+from shardwright.cost.torus import join_lines, paths_along
+from shardwright.reshard.atoms import Atoms, Edge, Layout, Problem, SearchState
+from shardwright.reshard.cuts import Cut
+
+__all__ = ["UNIT", "Busiest"]
+
+UNIT = 5040
+"""In so many parts of a byte what goes over a link is counted: most that go over one are whole numbers of them."""
+
+_KINDS = {"gather": "all_gather", "exchange": "all_to_all", "permute": "collective_permute"}
+"""The collectives that steps are, of those that are not reductions."""
+
+
+class Busiest:
+    """What steps of one problem take in place of the bytes that are sent, in parts of the units of `Edges.local`; false
+    where a switch joins devices, and that is the same.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        """Find what a collective may send over at most, and the cuts through the torus."""
+        self.problem, self.lines = problem, problem.lines
+        self.known: dict[tuple[str, Atoms], float] = {}
+        links = sum([1 + line.is_ring for line in join_lines(itertools.chain(*self.lines))])
+        self.fastest = UNIT / max(1, links)
+        self.cuts = list(self._cuts())
+
+    def __bool__(self) -> bool:
+        return bool(self.lines)
+
+    def _cuts(self) -> Iterable[tuple[Cut, float]]:
+        """All cuts of a dimension into parts of so many places, and how long what a device sends across it takes."""
+        for line in join_lines(itertools.chain(*self.lines)):
+            for places in range(1, line.length):
+                if line.length % places == 0:
+                    sides = {atom: self._sides(atom, line.dim, places) for atom in range(len(self.lines))}
+                    cut = Cut(self.problem, {atom: many for atom, many in sides.items() if many > 1})
+                    yield cut, UNIT * places / (1 + line.closes)
+
+    def _sides(self, atom: int, dim: int, places: int) -> int:
+        """In how many parts of so many places of a dimension devices along an atom are."""
+        of_dim = [line for line in self.lines[atom] if line.dim == dim]
+        return math.prod([line.sides(places) for line in of_dim])
+
+    def to_send(self, layout: Layout, partial: Atoms, sent: int) -> int:
+        """What goes over the busiest link at least where so much is sent at least."""
+        across = [weight * cut.to_cross(layout, partial) for cut, weight in self.cuts]
+        return math.floor(max([self.fastest * sent, *across]))
+
+    def weighed(self, state: SearchState, edge: Edge) -> Edge:
+        """A step by what goes over the busiest link; by itself, since the next might go over others."""
+        if not edge.sent:
+            return edge
+        after = edge.state
+        part = self.part(_KINDS.get(edge.kind, "all_reduce"), self._talking(state, after, edge.kind))
+        sent, starts = round(UNIT * part * edge.sent), max(1, edge.starts)
+        return edge._replace(sent=sent, starts=starts, state=after._replace(run=""))
+
+    def together(self, ready: Atoms) -> list[Atoms]:
+        """What is scattered along at once."""
+        ways = [itertools.permutations(ready, many) for many in range(1, 1 + len(ready))]
+        return list(itertools.chain.from_iterable(ways))
+
+    def _talking(self, state: SearchState, after: SearchState, kind: str) -> Atoms:
+        """Along which atoms devices talk; all where their order changes."""
+        if kind == "permute" and state.permuted != after.permuted:
+            return tuple(range(len(self.lines)))
+        moved = set(state.partial).difference(after.partial)
+        for old, new in zip(state.layout, after.layout, strict=True):
+            if kind == "permute":
+                same = sum(itertools.takewhile(bool, [a == b for a, b in zip(old, new, strict=False)]))
+                moved.update(old[same:], new[same:])
+            elif len(new) < len(old):
+                moved.update(old[len(new) :])
+        return tuple(sorted(moved))
+
+    def part(self, kind: str, atoms: Atoms) -> float:
+        """How much of what each sends goes over its busiest link."""
+        known = self.known.get((kind, atoms))
+        if known is None:
+            paths = paths_along(join_lines(itertools.chain(*[self.lines[atom] for atom in atoms])))
+            known = self.known[kind, atoms] = paths.part_of(kind)
+        return known
