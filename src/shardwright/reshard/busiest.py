@@ -56,29 +56,38 @@ class Busiest:
 
     def weighed(self, state: SearchState, edge: Edge) -> Edge:
         """A step by what goes over the busiest link; by itself, since the next might go over others."""
-        if not edge.sent:
+        sent, starts, kind, after = edge
+        if not sent:
             return edge
-        after = edge.state
-        part = self.part(_KINDS.get(edge.kind, "all_reduce"), self._talking(state, after, edge.kind))
-        sent, starts = round(UNIT * part * edge.sent), max(1, edge.starts)
-        return edge._replace(sent=sent, starts=starts, state=after._replace(run=""))
+        atoms = self._moved(state, after) if kind == "permute" else self._gone(state, after)
+        if after.run:
+            after = SearchState(after.layout, after.partial, after.permuted, "")
+        return Edge(round(UNIT * self.part(_KINDS.get(kind, "all_reduce"), atoms) * sent), max(1, starts), kind, after)
 
     def together(self, ready: Atoms) -> list[Atoms]:
         """What is scattered along at once."""
         ways = [itertools.permutations(ready, many) for many in range(1, 1 + len(ready))]
         return list(itertools.chain.from_iterable(ways))
 
-    def _talking(self, state: SearchState, after: SearchState, kind: str) -> Atoms:
-        """Along which atoms devices talk; all where their order changes."""
-        if kind == "permute" and state.permuted != after.permuted:
-            return tuple(range(len(self.lines)))
-        moved = set(state.partial).difference(after.partial)
+    def _gone(self, state: SearchState, after: SearchState) -> Atoms:
+        """Along which atoms devices talk: those that leave the ends of dimensions, or contributions."""
+        gone = [atom for atom in state.partial if atom not in after.partial]
         for old, new in zip(state.layout, after.layout, strict=True):
-            if kind == "permute":
-                same = sum(itertools.takewhile(bool, [a == b for a, b in zip(old, new, strict=False)]))
+            if len(new) < len(old):
+                gone += old[len(new) :]
+        return tuple(sorted(gone))
+
+    def _moved(self, state: SearchState, after: SearchState) -> Atoms:
+        """The same of a permute: those that do not stay where they were; all where the order of devices changes."""
+        if state.permuted != after.permuted:
+            return tuple(range(len(self.lines)))
+        moved = set[int]()
+        for old, new in zip(state.layout, after.layout, strict=True):
+            if old != new:
+                same = 0
+                while same < min(len(old), len(new)) and old[same] == new[same]:
+                    same += 1
                 moved.update(old[same:], new[same:])
-            elif len(new) < len(old):
-                moved.update(old[len(new) :])
         return tuple(sorted(moved))
 
     def part(self, kind: str, atoms: Atoms) -> float:

@@ -232,7 +232,8 @@ class Edges:
         """The layouts of `counts` shards per dimension that a permute should lead to."""
         if all(have % goal == 0 for have, goal in zip(counts, self.counts, strict=True)):
             extra = tuple(have // goal for have, goal in zip(counts, self.counts, strict=True))
-            for filled in itertools.islice(self.fillings(extra, self.beside_target), None if self.over else 1):
+            most = None if self.over and len(self.sizes) <= _FEW else 1
+            for filled in itertools.islice(self.fillings(extra, self.beside_target), most):
                 yield tuple([goal + more for goal, more in zip(self.problem.target, filled, strict=True)])
         yield from self.before_target.get(counts, ())
 
@@ -240,7 +241,7 @@ class Edges:
     def before_target(self) -> dict[tuple[int, ...], list[Layout]]:
         """Shard counts → layouts of these that may lead to the target by all_to_all and all_gather."""
         by_counts: dict[tuple[int, ...], list[Layout]] = {}
-        if len(set(self.sizes)) == 1 and not self.over:
+        if len(set(self.sizes)) == 1 and not (self.over and len(self.sizes) <= _FEW):
             return by_counts
         for wider in self.wider(self.problem.target, self.beside_target):
             for layout, _ in self.all_to_alls.of(wider, tuple(map(len, wider))):
@@ -278,7 +279,7 @@ class Edges:
         return frozenset([atom for atom in range(len(self.sizes)) if atom not in used and not clashing >> atom & 1])
 
     def fillings(self, extra: tuple[int, ...], spare: frozenset[int]) -> Iterator[Layout]:
-        """Atoms of `spare` for each dimension, of the given products: all ways, of which any sends as much as others."""
+        """Atoms of `spare` for each dimension, of the given products: all ways, any of which sends as much."""
         dim = next((dim for dim, count in enumerate(extra) if count > 1), None)
         if dim is None:
             yield ((),) * len(extra)

@@ -7,7 +7,9 @@ sides stay where they are and drop out. Atoms are cut further where it helps: on
 
 from __future__ import annotations
 
+import itertools
 import math
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -24,6 +26,9 @@ __all__ = ["Frame", "Nodes", "idle_axes", "pose"]
 
 _ATOMS = 6
 """How many atoms a search should have at most: cutting stops, and idle axes are left out, where it would have more."""
+
+_ATOMS_ON_LINES = 4
+"""How many it has of prime size on a torus at most: more layouts that send as much take as long or not."""
 
 _Lists = tuple[Axes, ...]
 
@@ -84,7 +89,8 @@ def pose(
     fixed = tuple(_shared_start(left, right) for left, right in zip(have, goal, strict=True))
     have, goal = (tuple(axes[len(same) :] for axes, same in zip(side, fixed, strict=True)) for side in (have, goal))
     if not named:
-        cuts = _cut_by_nodes(_cuts(have, goal, awaiting, fine * (_ATOMS - 2 * idle)), source.mesh, nodes)
+        most_primes = fine * (_ATOMS - 2 * idle if torus is None else _ATOMS_ON_LINES)
+        cuts = _cut_by_nodes(_cuts(have, goal, awaiting, most_primes), source.mesh, nodes)
         have, goal, (awaiting,) = (_recut(lists, cuts) for lists in (have, goal, (awaiting,)))
     atoms = tuple(dict.fromkeys((*_flat(have), *_flat(goal), *awaiting)))
     if idle and not named:
@@ -149,6 +155,15 @@ def _by_nodes(axis: AxisRef, mesh: Mesh, nodes: Nodes) -> Axes:
     if across in (1, axis.size) or axis.size % across:
         return (axis,)
     return AxisRef(axis.name, axis.pre, across), AxisRef(axis.name, axis.pre * across, axis.size // across)
+
+
+def _by_lines(axis: AxisRef, mesh: Mesh, torus: Torus) -> Axes:
+    """The parts of an axis that lie on one line of a torus each, if dimensions cut it evenly."""
+    sizes = [line.size for line in lines_of((axis,), mesh, torus)]
+    if math.prod(sizes) != axis.size:
+        return (axis,)
+    starts = itertools.accumulate(sizes, operator.mul, initial=axis.pre)
+    return tuple([AxisRef(axis.name, start, size) for start, size in zip(starts, sizes, strict=False)])
 
 
 def _reduced(source: TensorSharding, target: TensorSharding) -> tuple[tuple[AxisRef, Partial], ...]:
@@ -290,15 +305,19 @@ def _unused(
     """The idle axes, as far as there is room for them: they can share the work of a reduction, or the way to nodes.
 
     An axis that divides what the source has of some dimension stays whole: all of it is worth more than any part, but
-    on a torus, where parts may lie on several lines.
+    on a torus that of one line than that of another.
     """
     local = source.local_shape(shape)
     chosen: list[AxisRef] = []
     idle = idle_axes(source, target)
     if nodes is not None:
         idle = _flat([_by_nodes(axis, source.mesh, nodes) for axis in idle])
+    if torus is not None:
+        primes = _flat([_into_primes(axis) for axis in idle])
+        lines = _flat([_by_lines(axis, source.mesh, torus) for axis in idle])
+        idle = primes if len(primes) + atoms <= _ATOMS_ON_LINES else lines
     for axis in sorted(idle, key=lambda axis: -axis.size):
-        fits = torus is None and any(size % axis.size == 0 for size in local)
+        fits = any(size % axis.size == 0 for size in local)
         for pieces in ((axis,),) if fits else (_into_primes(axis), (axis,)):
             if pieces and len(pieces) + len(chosen) + atoms <= _ATOMS:
                 chosen += pieces
