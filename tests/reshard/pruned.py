@@ -49,7 +49,7 @@ class Pruned(Exhaustive):
     """All chains between two layouts that might beat a given one; nothing is partial."""
 
     def __init__(self, sizes: tuple[int, ...], shape: tuple[int, ...]) -> None:
-        self.sizes, self.shape = sizes, shape
+        self.sizes, self.shape, self.over = sizes, shape, None
         self.scale = math.prod(sizes) ** 2
         self.by_counts = _LayoutsByCounts(sizes)
 
