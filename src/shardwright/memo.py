@@ -75,6 +75,12 @@ class Session:
         self._tokens: list[Token[Session]] = []
         _sessions.add(self)
 
+    def on(self, hardware: object) -> Session:
+        """A session for another hardware that remembers what this one does."""
+        other = Session(self.limit, hardware)
+        other.tables = self.tables
+        return other
+
     def table(self, name: str) -> dict[Any, Any]:
         """The memo table called `name`, made when first asked for. What it is given by `[…] =` alone is counted."""
         return self.tables[name]

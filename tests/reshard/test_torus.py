@@ -7,14 +7,12 @@ import os
 import random
 from collections.abc import Callable
 from dataclasses import replace
-from fractions import Fraction
-from functools import cache
 
 import pytest
 
 from shardwright.cost.hardware import TPU_V5P, Hardware
 from shardwright.cost.price import Cost, price
-from shardwright.cost.torus import paths_of, torus_on
+from shardwright.cost.torus import torus_on
 from shardwright.ir.types import TensorType
 from shardwright.memo import Session
 from shardwright.mesh import Mesh
@@ -23,11 +21,10 @@ from shardwright.partition.search.least import least_seconds
 from shardwright.reshard.plan import plan
 from shardwright.sharding import TensorSharding
 from shardwright.steps import AllGather, AllSlice
-from tests.reshard.exhaustive import Exhaustive
 from tests.reshard.simulate import arrives
-from tests.reshard.test_every_pair import states
+from tests.reshard.test_every_pair import exhaustive, states
 from tests.reshard.test_nodes import spread
-from tests.reshard.test_optimality import primes, sharding
+from tests.reshard.test_optimality import sharding
 
 PAIRS = int(os.environ.get("SHARDWRIGHT_FUZZ", "60"))
 MESHES = [Mesh(a=4), Mesh(a=8), Mesh(a=2, b=2), Mesh(a=2, b=4), Mesh(a=2, b=2, c=2), Mesh(a=2, b=3)]
@@ -39,25 +36,13 @@ def machine(dimensions: int, ring: int | None) -> Hardware:
     return replace(TPU_V5P, torus_dimensions=dimensions, torus_ring=ring)
 
 
-def exhaustive(mesh: Mesh, shape: tuple[int, ...], hardware: Hardware) -> Exhaustive:
-    atoms, torus = primes(mesh), torus_on(mesh.size, hardware.links)
-    assert torus is not None
-
-    @cache
-    def over(kind: str, numbers: tuple[int, ...]) -> Fraction:
-        axes = tuple(atoms[number] for number in numbers)
-        return Fraction(paths_of(axes, mesh, torus).part_of(kind)).limit_denominator(10_000)
-
-    return Exhaustive(tuple(axis.size for axis in atoms), shape, over)
-
-
 @pytest.mark.parametrize("kind", TORI)
 @pytest.mark.parametrize("mesh", MESHES, ids=repr)
 def test_no_chain_takes_less_time(mesh: Mesh, kind: str, record_property: Callable[[str, object], None]) -> None:
     rng, hardware, off = random.Random(mesh.size), machine(*TORI[kind]), list[float]()
     for rank in (1, 2, 3):
         shape = (2 * mesh.size,) * rank
-        every = exhaustive(mesh, shape, hardware)
+        every = exhaustive(mesh, shape, torus_on(mesh.size, hardware.links))
         starting, ending = list(states(every)), list(every.layouts())
         for source in rng.sample(starting, min(len(starting), max(1, PAIRS // 15))):
             for target in rng.sample(ending, min(len(ending), 5)):

@@ -19,7 +19,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from shardwright.clock import Clock
+from shardwright.cost.hardware import current_hardware
 from shardwright.ir.graph import Graph
+from shardwright.memo import current_session
 from shardwright.partition import Explicit, Note, materialize
 
 if TYPE_CHECKING:
@@ -75,7 +77,8 @@ def made_explicit(
     """
     making = _Making(graph, annotated, optimize, to, clock, with_reasons)
     if effort == "lean":
-        return _lean(making)
+        with current_session().on(current_hardware().with_a_link()):
+            return _lean(making)
     found = making.improved(making.explicit(effort))
     searched = found.searched
     if optimize == "off" or searched is None or not searched.otherwise:

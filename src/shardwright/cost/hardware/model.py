@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from shardwright.memo import Hashed
@@ -82,6 +82,12 @@ class Hardware(Hashed):
         """Over what devices talk; `None` where all are as near to one another."""
         links = Links(self.devices_near, self.torus_dimensions, self.torus_ring)
         return None if links == _ALL_ALIKE else links
+
+    def with_a_link(self) -> Hardware:
+        """The same where a device sends over one link at a time: what takes less time sends less then, and the other
+        way round. On a torus that may not be so.
+        """
+        return self if self.torus_dimensions is None else replace(self, torus_dimensions=None, torus_ring=None)
 
     @property
     def devices_near(self) -> int | None:
