@@ -103,7 +103,8 @@ def test_features_that_a_convolution_sums_are_split_along_images_instead() -> No
         return jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
 
     image, kernel = (jax.ShapeDtypeStruct(shape, jnp.float32) for shape in ((8, 64, 64, 64), (3, 3, 64, 64)))
-    spmd = partitioned(function, image, kernel, args={0: "-,-,-,x"})
+    with sw.Session(hardware=sw.hardware("tpu_v5p").with_a_link()):
+        spmd = partitioned(function, image, kernel, args={0: "-,-,-,x"})
     shard = 8 * 64 * 64 * 64 * 4 // 8
     assert spmd.traffic.total.executed_bytes == shard * 7 // 8 + 3 * 3 * 64 * 64 * 4 * 7 // 8 + shard * 7
     assert "tensor<1x64x64x64xf32>, tensor<3x3x64x64xf32>) -> tensor<1x64x64x64xf32>" in spmd.module("local")
