@@ -77,6 +77,16 @@ def test_the_best_order_takes_much_less_than_the_worst(name: str, order: tuple[s
     assert best.outcome.seconds < part * worst.outcome.seconds
 
 
+def test_on_a_torus_axes_lie_on_more_links_in_one_order_than_in_another() -> None:
+    """Of sixteen chips, 2×2×4: what all talk along is on three lines in one order, and on two in the other."""
+    text = MEGATRON.replace('"model"=4', '"model"=8')
+    with sw.Session(hardware=sw.hardware("tpu_v5p")):
+        best, worst = sw.axis_orders(sw.load(text).plan()).orders
+    assert (best.axes, worst.axes) == (("model", "data"), ("data", "model"))
+    assert best.outcome.seconds < worst.outcome.seconds
+    assert best.outcome.bytes_sent == worst.outcome.bytes_sent
+
+
 def told(*arguments: str) -> str:
     result = CliRunner().invoke(cli, ["tune", "-", "--orders", *arguments], input=MEGATRON)
     assert result.exit_code == 0, result.output

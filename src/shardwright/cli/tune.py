@@ -22,7 +22,11 @@ from shardwright.report.layout import console
 @program_options
 @click.argument("arguments", metavar="[ARGUMENT]...", nargs=-1)
 @click.option("--top", type=click.IntRange(1), default=10, show_default=True, help="How many of the best to print.")
-@click.option("--orders", is_flag=True, help="Try other orders of the axes instead: which devices share a node.")
+@click.option(
+    "--orders",
+    is_flag=True,
+    help="Try other orders of the axes instead: which devices share a node, or a line of a torus.",
+)
 def tune(file: str, arguments: tuple[str, ...], top: int, orders: bool, **options: Any) -> None:
     """Try other shardings of each ARGUMENT of FILE, one at a time, and print those with which it takes least time.
 

@@ -1,7 +1,8 @@
 """Other orders of the axes of a mesh over its devices, and what each would come to.
 
 Devices whose ids are in a row stand in one node, so of a mesh what is first goes from node to node, and what is last
-stays within one. Which axes those are is for whoever makes the mesh to say; here all orders are tried. What one comes
+stays within one; on a torus, what is last lies along its last dimension, and on several lines what is larger than that.
+Which axes those are is for whoever makes the mesh to say; here all orders are tried. What one comes
 to is what the partitioner makes of it, none is guessed.
 """
 
@@ -94,12 +95,13 @@ def axis_orders(plan: Plan, watch: Callable[[str], None] | None = None) -> Order
             best, *_ = sw.axis_orders(plan).orders
             spmd = best.plan.partition()
     """
-    mesh, near = plan.mesh, current_hardware().devices_near
-    if near is None or mesh.size <= near:
+    mesh, hardware = plan.mesh, current_hardware()
+    if (hardware.devices_near is None or mesh.size <= hardware.devices_near) and hardware.torus_dimensions is None:
         raise ShardingError(
             f"the order of axes makes no difference to {counted(mesh.size, 'device')}",
-            cause=f"all of them stand in one node of {current_hardware().name}",
-            remedy="name a hardware of smaller nodes, in its data sheet under [node] and [network], or a larger mesh",
+            cause=f"all of them stand in one node of {hardware.name}, joined by a switch",
+            remedy="name a hardware of smaller nodes or of a torus, in its data sheet under [network] or [torus], "
+            "or a larger mesh",
         )
     if len({one.axes for one in plan.annotated.meshes.values() if one.axes}) > 1:
         raise ShardingError(

@@ -40,7 +40,7 @@ def _cells(sheet: Sheet) -> tuple[str, ...]:
     work = number["compute"]
     return (
         sheet.name,
-        decimal_text(number["link"], "B/s"),
+        decimal_text(number["link"], "B/s") + (f" × {number['torus']:.0f}-D" if "torus" in number else ""),
         decimal_text(number["start"], "s"),
         decimal_text(work, "flop/s") if math.isfinite(work) else "at no cost",
         decimal_text(number["memory"], "B") if "memory" in number else "",

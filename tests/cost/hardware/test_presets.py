@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 import shardwright as sw
-from shardwright.cost.hardware import BYTES, DEFAULT, TPU_V5P, Hardware, current_hardware, preset_names, sheet_of
+from shardwright.cost.hardware import BYTES, DEFAULT, TPU_V5P, Hardware, Links, current_hardware, preset_names, sheet_of
 from shardwright.cost.hardware.read import parse_sheet
 from shardwright.cost.hardware.shipped import DATA, shipped
 
 
 def test_the_default_and_the_count_of_bytes_are_what_they_were() -> None:
     there = Hardware("TPU v5p", 9e10, 1e-6, 4.59e14 / 2)
-    alone = replace(TPU_V5P, node_devices=None, network_bytes_per_second=None)
+    alone = replace(TPU_V5P.with_a_link(), node_devices=None, network_bytes_per_second=None)
     assert replace(alone, memory_bytes=None, memory_bytes_per_second=None, peaks=()) == there
     assert Hardware("bytes", 1.0, 2.0**-10, math.inf) == BYTES
     assert sw.hardware(DEFAULT) == TPU_V5P
@@ -103,3 +103,12 @@ def test_gpus_stand_in_nodes_and_tpus_in_pods_with_a_network_between_them() -> N
     nodes = {name: sw.hardware(name).devices_near for name in ("h100", "mi300x", "gb200", "tpu_v5p", "bytes")}
     assert nodes == {"h100": 8, "mi300x": 8, "gb200": 72, "tpu_v5p": 8960, "bytes": None}
     assert sw.hardware("h100").network_bytes_per_second == 5e10
+
+
+def test_tpus_are_tori_and_gpus_are_joined_by_switches() -> None:
+    tori = {name: sw.hardware(name).links for name in preset_names() if sw.hardware(name).torus_dimensions}
+    cubes = {"tpu_v4": Links(4096, 3, 4), "tpu_v5p": Links(8960, 3, 4), "tpu7x": Links(9216, 3, 4)}
+    assert tori == cubes | {"tpu_v5e": Links(256, 2, 16), "tpu_v6e": Links(256, 2, 16)}
+    assert sw.hardware("h100").links == Links(8)
+    assert sw.hardware("cpu_8").links is None
+    assert TPU_V5P.with_a_link().links == Links(8960)

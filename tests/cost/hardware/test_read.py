@@ -103,6 +103,8 @@ BAD = {
     "no peak of bf16": ("bf16_op", "f32_op", "box.toml:11: error: compute.bf16_operations_per_second is missing"),
     "a peak that is none": ('source = "its maker"\n\n[m', 'f8_operations_per_second = 0\nsource = "its maker"\n\n[m', "box.toml:13: error: compute.f8_operations_per_second is 0"),
     "a network of nothing": ("[memory]", '[network]\nbytes_per_second = 1e9\nsource = "a"\n\n[memory]', "box.toml:15: error: [network] stands without [node]"),
+    "rings of nothing": ("[memory]", '[torus]\nring = 4\nsource = "a"\n\n[memory]', "box.toml:15: error: torus.dimensions is missing"),
+    "half a dimension": ("[memory]", '[torus]\ndimensions = 2.5\nsource = "a"\n\n[memory]', "box.toml:16: error: torus.dimensions is 2.5"),
     "a part of a device": ("[memory]", '[node]\ndevices = 0.5\nsource = "a"\n\n[memory]', "box.toml:16: error: node.devices is 0.5"),
     "no number": ("1e10", "nan", "box.toml:4: error: link.bytes_per_second is nan"),
     "beyond floats": ("2000000000000", "9" * 400, "box.toml:12: error: compute.bf16_operations_per_second is beyond"),
