@@ -22,11 +22,7 @@ from shardwright.report.layout import console
 @program_options
 @click.argument("arguments", metavar="[ARGUMENT]...", nargs=-1)
 @click.option("--top", type=click.IntRange(1), default=10, show_default=True, help="How many of the best to print.")
-@click.option(
-    "--orders",
-    is_flag=True,
-    help="Try other orders of the axes instead: which devices share a node, or a line of a torus.",
-)
+@click.option("--orders", is_flag=True, help="Try other orders of the axes instead: which devices share nodes, links.")
 def tune(file: str, arguments: tuple[str, ...], top: int, orders: bool, **options: Any) -> None:
     """Try other shardings of each ARGUMENT of FILE, one at a time, and print those with which it takes least time.
 
@@ -36,7 +32,8 @@ def tune(file: str, arguments: tuple[str, ...], top: int, orders: bool, **option
     or dimensions that do not divide. Nothing is written.
 
     With --orders all orders of the axes of the mesh are tried. Devices in a row share a node of the hardware, so what
-    is first in a mesh goes from node to node; whoever makes the mesh gives its order, and --json has the device ids.
+    is first in a mesh goes from node to node; on a torus, they lie along its last dimension. Whoever makes the mesh
+    gives its order, and --json has the device ids.
     """
     from shardwright.program.ordering import axis_orders
     from shardwright.program.tuning import tune as tuned

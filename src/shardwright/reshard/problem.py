@@ -78,8 +78,8 @@ def pose(
 
     With `fine`, atoms are cut to primes where they are few then; with `idle`, axes that neither side uses may be used
     on the way. Contributions of the kinds `by_hand` are gathered where they are not scattered. With `named`, only steps
-    of `sdy` are taken, along axes as one side has them. With `nodes`, what goes from one to another counts more; with a
-    torus, what goes over the busiest link counts, but where there are several nodes.
+    of `sdy` are taken, along axes as one side has them. With `nodes`, what goes from one to another counts more; else,
+    with a torus, what goes over the busiest link counts.
 
     Raises:
         ShardingError: `target` is partial in a way that `source` is not.
@@ -89,16 +89,15 @@ def pose(
     fixed = tuple(_shared_start(left, right) for left, right in zip(have, goal, strict=True))
     have, goal = (tuple(axes[len(same) :] for axes, same in zip(side, fixed, strict=True)) for side in (have, goal))
     if not named:
-        most_primes = fine * (_ATOMS - 2 * idle if torus is None else _ATOMS_ON_LINES)
-        cuts = _cut_by_nodes(_cuts(have, goal, awaiting, most_primes), source.mesh, nodes)
-        have, goal, (awaiting,) = (_recut(lists, cuts) for lists in (have, goal, (awaiting,)))
+        most = _ATOMS - 2 * idle if torus is None else _ATOMS_ON_LINES
+        have, goal, awaiting = _cut_further(have, goal, awaiting, fine * most, source.mesh, nodes)
     atoms = tuple(dict.fromkeys((*_flat(have), *_flat(goal), *awaiting)))
     if idle and not named:
         atoms += _unused(shape, source, target, len(atoms), nodes, torus)
     dims = _dims(have, goal, lengths := _lengths(shape, fixed, atoms))
     runs = dict(zip(source.partial, _runs(source.partial), strict=True))
-    entries = [next(p for whole, p in reduced if whole.contains(axis)) for axis in awaiting]
     number = {axis: index for index, axis in enumerate(atoms)}
+    entries = [next(p for whole, p in reduced if whole.contains(axis)) for axis in awaiting]
     far, farther = _weights(atoms, source.mesh, nodes)
     problem = Problem(
         sizes=tuple(axis.size for axis in atoms),
@@ -117,6 +116,15 @@ def pose(
     )
     kinds = dict(zip(problem.partial, [p.kind for p in entries], strict=True))
     return Frame(problem, atoms, dims, fixed, target.partial, kinds, farther > 0 and not far)
+
+
+def _cut_further(
+    have: _Lists, goal: _Lists, awaiting: Axes, most_primes: int, mesh: Mesh, nodes: Nodes | None
+) -> tuple[_Lists, _Lists, Axes]:
+    """The same by smaller parts of axes: see `_cuts` and `_cut_by_nodes`."""
+    cuts = _cut_by_nodes(_cuts(have, goal, awaiting, most_primes), mesh, nodes)
+    (awaiting,) = _recut((awaiting,), cuts)
+    return _recut(have, cuts), _recut(goal, cuts), awaiting
 
 
 class Nodes(NamedTuple):
