@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from shardwright.axes import Axes, AxisRef, axes_size, can_coexist, decompose, subtract_axes
 from shardwright.cost.nodes import spread_of
-from shardwright.cost.torus import Torus, lines_of
+from shardwright.cost.torus import Line, Torus, lines_of
 from shardwright.errors import ShardingError
 from shardwright.mesh import Mesh
 from shardwright.reshard.atoms import Layout, Problem
@@ -86,18 +86,15 @@ def pose(
     """
     reduced = _reduced(source, target)
     have, goal, awaiting = _common_parts(source.axes, target.axes, tuple([axis for axis, _ in reduced]))
-    fixed = tuple(_shared_start(left, right) for left, right in zip(have, goal, strict=True))
-    have, goal = (tuple(axes[len(same) :] for axes, same in zip(side, fixed, strict=True)) for side in (have, goal))
+    fixed, have, goal = _without_start(have, goal)
     if not named:
-        most = _ATOMS - 2 * idle if torus is None else _ATOMS_ON_LINES
-        have, goal, awaiting = _cut_further(have, goal, awaiting, fine * most, source.mesh, nodes)
+        have, goal, awaiting = _cut_further(have, goal, awaiting, fine * _most_primes(idle, torus), source.mesh, nodes)
     atoms = tuple(dict.fromkeys((*_flat(have), *_flat(goal), *awaiting)))
-    if idle and not named:
-        atoms += _unused(shape, source, target, len(atoms), nodes, torus)
+    atoms += _unused(shape, source, target, len(atoms), nodes, torus) if idle and not named else ()
     dims = _dims(have, goal, lengths := _lengths(shape, fixed, atoms))
-    runs = dict(zip(source.partial, _runs(source.partial), strict=True))
     number = {axis: index for index, axis in enumerate(atoms)}
     entries = [next(p for whole, p in reduced if whole.contains(axis)) for axis in awaiting]
+    runs = dict(zip(source.partial, _runs(source.partial), strict=True))
     far, farther = _weights(atoms, source.mesh, nodes)
     problem = Problem(
         sizes=tuple(axis.size for axis in atoms),
@@ -112,10 +109,26 @@ def pose(
         named=named,
         far=far,
         farther=farther if far else 0,
-        lines=tuple([lines_of((axis,), source.mesh, torus) for axis in atoms]) if torus and nodes is None else (),
+        lines=_lines(atoms, source.mesh, torus if nodes is None else None),
     )
     kinds = dict(zip(problem.partial, [p.kind for p in entries], strict=True))
     return Frame(problem, atoms, dims, fixed, target.partial, kinds, farther > 0 and not far)
+
+
+def _lines(atoms: Axes, mesh: Mesh, torus: Torus | None) -> tuple[tuple[Line, ...], ...]:
+    """On what lines devices along each atom are; nothing where a switch joins them."""
+    return () if torus is None else tuple([lines_of((axis,), mesh, torus) for axis in atoms])
+
+
+def _most_primes(idle: bool, torus: Torus | None) -> int:
+    return _ATOMS_ON_LINES if torus else _ATOMS - 2 * idle
+
+
+def _without_start(have: _Lists, goal: _Lists) -> tuple[_Lists, _Lists, _Lists]:
+    """The axes with which dimensions begin on both sides, and what is behind them on each."""
+    fixed = tuple(_shared_start(left, right) for left, right in zip(have, goal, strict=True))
+    have, goal = (tuple(axes[len(same) :] for axes, same in zip(side, fixed, strict=True)) for side in (have, goal))
+    return fixed, have, goal
 
 
 def _cut_further(
