@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
 
 from shardwright.cost.torus import join_lines, paths_along
 from shardwright.reshard.atoms import Atoms, Edge, Layout, Problem, SearchState
@@ -30,19 +29,24 @@ class Busiest:
         self.known: dict[tuple[str, Atoms], float] = {}
         links = sum([1 + line.is_ring for line in join_lines(itertools.chain(*self.lines))])
         self.fastest = UNIT / max(1, links)
-        self.cuts = list(self._cuts())
+        self.cuts = [(Cut(problem, dict(sides)), weight) for sides, weight in self._cuts().items()]
+        self.crossing: dict[tuple[Layout, Atoms], float] = {}
 
     def __bool__(self) -> bool:
         return bool(self.lines)
 
-    def _cuts(self) -> Iterable[tuple[Cut, float]]:
-        """All cuts of a dimension into parts of so many places, and how long what a device sends across it takes."""
+    def _cuts(self) -> dict[tuple[tuple[int, int], ...], float]:
+        """All cuts of a dimension into parts of so many places, by the sides that they have, and how long what a device
+        sends across takes: of cuts with the same sides, the longest.
+        """
+        found: dict[tuple[tuple[int, int], ...], float] = {}
         for line in join_lines(itertools.chain(*self.lines)):
             for places in range(1, line.length):
                 if line.length % places == 0:
-                    sides = {atom: self._sides(atom, line.dim, places) for atom in range(len(self.lines))}
-                    cut = Cut(self.problem, {atom: many for atom, many in sides.items() if many > 1})
-                    yield cut, UNIT * places / (1 + line.closes)
+                    every = [(atom, self._sides(atom, line.dim, places)) for atom in range(len(self.lines))]
+                    if sides := tuple([(atom, many) for atom, many in every if many > 1]):
+                        found[sides] = max(found.get(sides, 0.0), UNIT * places / (1 + line.closes))
+        return found
 
     def _sides(self, atom: int, dim: int, places: int) -> int:
         """In how many parts of so many places of a dimension devices along an atom are."""
@@ -51,8 +55,11 @@ class Busiest:
 
     def to_send(self, layout: Layout, partial: Atoms, sent: int) -> int:
         """What goes over the busiest link at least where so much is sent at least."""
-        across = [weight * cut.to_cross(layout, partial) for cut, weight in self.cuts]
-        return math.floor(max([self.fastest * sent, *across]))
+        across = self.crossing.get((layout, partial))
+        if across is None:
+            across = max([weight * cut.to_cross(layout, partial) for cut, weight in self.cuts], default=0.0)
+            self.crossing[layout, partial] = across
+        return math.floor(max(self.fastest * sent, across))
 
     def weighed(self, state: SearchState, edge: Edge) -> Edge:
         """A step by what goes over the busiest link; by itself, since the next might go over others."""

@@ -37,6 +37,9 @@ __all__ = ["Edges", "steps_along"]
 
 SLICE, GATHER, EXCHANGE, PERMUTE, REDUCE, SCATTER = "slice", "gather", "exchange", "permute", "reduce", "scatter"
 
+_FEWER = 3
+"""Up to so many atoms, all permutes are tried on a torus that may come before an all_to_all, or gather alike."""
+
 _FEW = 4
 """Up to this many atoms, or two to gather, every layout that all_gather makes the target is tried as the way there."""
 
@@ -205,7 +208,7 @@ class Edges:
             if after != state.layout or not state.permuted:
                 sent = held + self.far.of_permute(held, state.layout, after)
                 yield Edge(sent, 1, PERMUTE, SearchState(after, (), True, ""))
-        if state.permuted and not self.problem.named:
+        if state.permuted and not self.problem.named and (not self.over or len(self.sizes) <= _FEW):
             yield from self.permutes_in_parts(state, held)
 
     def permutes_in_parts(self, state: SearchState, held: int) -> Iterator[Edge]:
@@ -232,7 +235,7 @@ class Edges:
         """The layouts of `counts` shards per dimension that a permute should lead to."""
         if all(have % goal == 0 for have, goal in zip(counts, self.counts, strict=True)):
             extra = tuple(have // goal for have, goal in zip(counts, self.counts, strict=True))
-            most = None if self.over and len(self.sizes) <= _FEW else 1
+            most = None if self.over and len(self.sizes) <= _FEWER else 1
             for filled in itertools.islice(self.fillings(extra, self.beside_target), most):
                 yield tuple([goal + more for goal, more in zip(self.problem.target, filled, strict=True)])
         yield from self.before_target.get(counts, ())
@@ -241,7 +244,7 @@ class Edges:
     def before_target(self) -> dict[tuple[int, ...], list[Layout]]:
         """Shard counts → layouts of these that may lead to the target by all_to_all and all_gather."""
         by_counts: dict[tuple[int, ...], list[Layout]] = {}
-        if len(set(self.sizes)) == 1 and not (self.over and len(self.sizes) <= _FEW):
+        if len(set(self.sizes)) == 1 and not (self.over and len(self.sizes) <= _FEWER):
             return by_counts
         for wider in self.wider(self.problem.target, self.beside_target):
             for layout, _ in self.all_to_alls.of(wider, tuple(map(len, wider))):

@@ -23,6 +23,7 @@ from shardwright.cost.price import Cost, Kinds, price, step_cost
 from shardwright.cost.torus import Torus, most_links, torus_on
 from shardwright.errors import ShardingError
 from shardwright.memo import memoize
+from shardwright.reshard.atoms import Problem
 from shardwright.reshard.bound import least_cost
 from shardwright.reshard.edges import Edges, steps_along
 from shardwright.reshard.problem import Nodes, idle_axes, pose
@@ -159,12 +160,12 @@ class _ReshardQuestion:
 def _cheapest(question: _ReshardQuestion) -> ReshardPlan:
     """The best plan; atoms are cut further, and idle axes used, where that may be cheaper or is needed for memory."""
     known = _cut_or_gathered(question) or _reduction_in_place(question)
-    plans, least = ([known], True) if known is not None else _searched(question)
-    if not plans or not least:
-        plans += _searched(question, plans, fine=True)[0]
+    plans, least, asked = ([known], True, None) if known is not None else _searched(question)
+    if not plans or not (least or question.torus):  # of 7,000 on tori none took less
+        plans += _searched(question, plans, asked, fine=True)[0]
     bound = plans[0].cost.bytes_sent if least else 0.0
     if not plans or _is_shared(question, min(plans, key=question.price), bound):
-        plans += _searched(question, plans, fine=True, idle=True)[0]
+        plans += _searched(question, plans, asked, fine=True, idle=True)[0]
     if not plans:
         raise _too_little(question.source, question.target, question.memory or 0, _least_memory(question))
     return min(plans, key=question.price)
@@ -233,15 +234,23 @@ def _goes_over_more(question: _ReshardQuestion, torus: Torus, best: ReshardPlan)
 
 
 def _searched(
-    question: _ReshardQuestion, known: Sequence[ReshardPlan] = (), fine: bool = False, idle: bool = False
-) -> tuple[list[ReshardPlan], bool]:
-    """The plans worth comparing, each of fewer collectives than the one before; whether the first sends the least.
+    question: _ReshardQuestion,
+    known: Sequence[ReshardPlan] = (),
+    asked: Problem | None = None,
+    fine: bool = False,
+    idle: bool = False,
+) -> tuple[list[ReshardPlan], bool, Problem]:
+    """The plans worth comparing, each of fewer collectives than the one before; whether the first sends the least; and
+    the problem that was searched.
 
-    Where plans are known, only such are looked for as take less. Collectives are not saved at the cost of memory, of
-    which the price says nothing: such plans hold no more than the larger of source and target.
+    Where plans are known, only such are looked for as take less, and none where that was asked. Collectives are not
+    saved at the cost of memory, of which the price says nothing: such plans hold no more than the larger of source and
+    target.
     """
     ends = question.shape, question.source, question.target
     frame = pose(*ends, fine, idle, question.by_hand, question.named, question.nodes, question.torus)
+    if known and frame.problem == asked:
+        return [], False, frame.problem
     held = local_bytes(question.shape, question.element_bytes, question.source)
     edges = Edges(frame.problem)
     local = edges.local
@@ -265,7 +274,7 @@ def _searched(
             best, starts = min(best, question.price(plans[-1])), min(starts, chain.starts)
         starts -= 1
         chain = search(frame.problem, larger, starts, _most_sent(question, best, starts, unit), looked)
-    return plans, first is not None and first.least
+    return plans, first is not None and first.least, frame.problem
 
 
 def _most_sent(question: _ReshardQuestion, best: float, starts: int, unit: float) -> int | None:
