@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from shardwright.cost.collectives import combined_by_hand
 from shardwright.cost.hardware import Hardware, Links, current_hardware
@@ -28,12 +28,12 @@ from shardwright.reshard.bound import least_cost
 from shardwright.reshard.edges import Edges, steps_along
 from shardwright.reshard.problem import Nodes, idle_axes, pose
 from shardwright.reshard.search import AGAIN, EXPANSIONS, least_peak, search
-from shardwright.sharding import TensorSharding, same_grid, same_placement
+from shardwright.reshard.written import joined, on_one_mesh, renaming, wide
+from shardwright.sharding import TensorSharding, same_grid
 from shardwright.steps import (
     AllGather,
     AllReduce,
     AllSlice,
-    CollectivePermute,
     Step,
     local_bytes,
 )
@@ -114,12 +114,12 @@ def _planned(
             raise _too_little(source, target, memory, held)
         return ReshardPlan((), Cost(), held)
     _check(shape, source, target)
-    start, end = _on_one_mesh(_wide(source), _wide(target))
+    start, end = on_one_mesh(wide(source), wide(target))
     middle = _cheapest(_ReshardQuestion(shape, element_bytes, start, end, hardware, memory, by_hand, named))
-    steps = [*_renaming(source, start), *middle.steps, *_renaming(end, target)]
+    steps = [*renaming(source, start), *middle.steps, *renaming(end, target)]
     if len(steps) == len(middle.steps):
         return middle
-    return weigh(shape, element_bytes, source, _joined(steps), by_hand, hardware.links)
+    return weigh(shape, element_bytes, source, joined(steps), by_hand, hardware.links)
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,57 +346,3 @@ def weigh(
         held = local_bytes(shape, element_bytes, layout)
         peak = max(peak, held)
     return ReshardPlan(tuple(steps), cost, peak)
-
-
-def _joined(steps: Sequence[Step]) -> tuple[Step, ...]:
-    """Of permutes in a row only the last is needed."""
-    kept: list[Step] = []
-    for step in steps:
-        if kept and isinstance(step, CollectivePermute) and isinstance(kept[-1], CollectivePermute):
-            kept.pop()
-        kept.append(step)
-    return tuple(kept)
-
-
-def _on_one_mesh(source: TensorSharding, target: TensorSharding) -> tuple[TensorSharding, TensorSharding]:
-    """Both on the same mesh, if one of them places data alike on both; on this side nothing needs to move."""
-    if source.mesh == target.mesh:
-        return source, target
-    if same_placement(source, replace(source, mesh=target.mesh)):
-        return replace(source, mesh=target.mesh), target
-    if same_placement(target, replace(target, mesh=source.mesh)):
-        return source, replace(target, mesh=source.mesh)
-    return source, target
-
-
-def _wide(sharding: TensorSharding) -> TensorSharding:
-    """`sharding` without axes of one device."""
-    if all(size > 1 for _, size in sharding.mesh.axes):
-        return sharding
-    axes = [tuple(axis for axis in dim if axis.size > 1) for dim in sharding.axes]
-    return sharding.with_axes(axes, (p for p in sharding.partial if p.axis.size > 1)).closed()
-
-
-def _renaming(before: TensorSharding, after: TensorSharding) -> list[Step]:
-    """The step between two ways to write the same placement, which differ by axes of one device, or by mesh."""
-    if before == after:
-        return []
-    pairs = tuple(zip(before.axes, after.axes, strict=True))
-    gone = [p for p in before.partial if p not in after.partial]
-    if before.mesh != after.mesh:
-        return [CollectivePermute(after)]
-    steps: list[Step] = []
-    for p in reversed(gone):
-        if any(minor.kind != p.kind for minor in before.partial[before.partial.index(p) :]):
-            return [CollectivePermute(after)]
-        steps.append(AllReduce((p.axis,), p.kind))
-        before = steps[-1].apply(before)
-    if all(old == new for old, new in pairs) and before.partial == after.partial:
-        return steps
-    if before.partial != after.partial:
-        return [*steps, CollectivePermute(after)]
-    if all(new == old[: len(new)] for old, new in pairs):
-        return [*steps, AllGather(tuple(old[len(new) :] for old, new in pairs))]
-    if all(old == new[: len(old)] for old, new in pairs):
-        return [*steps, AllSlice(tuple(new[len(old) :] for old, new in pairs))]
-    return [*steps, CollectivePermute(after)]
