@@ -10,11 +10,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from shardwright.axes import AxisRef
 from shardwright.cost.hardware import Links, hardware
 from shardwright.cost.price import Cost, price, step_cost
-from shardwright.cost.torus import Torus, pairs_over, paths_of, paths_of_devices, torus_of
+from shardwright.cost.torus import Torus, most_links, pairs_over, paths_of, paths_of_devices, torus_of
 from shardwright.mesh import Mesh
 from shardwright.sharding import TensorSharding
 from shardwright.steps import AllGather, AllReduce, AllToAll, CollectivePermute, ReduceScatter, Step
@@ -164,6 +166,22 @@ def test_a_part_of_a_ring_is_none_and_others_between_share_its_links() -> None:
     assert paths_of((across,), mesh, torus).of_gather == 2.0  # four times as many, half of them either way
     turned = Mesh([("x", 4), ("y", 4)], device_ids=[4 * (i % 4) + i // 4 for i in range(16)])
     assert paths_of((turned.axis("x"),), turned, torus) == paths_of((within,), mesh, torus)
+
+
+@given(st.data())
+def test_nobody_receives_over_more_links_than_there_are(data: st.DataObject) -> None:
+    """Of any mesh, however a torus cuts its axes, and of any parts of these."""
+    sizes = data.draw(st.lists(st.integers(1, 6), min_size=1, max_size=4))
+    mesh = Mesh([(f"a{number}", size) for number, size in enumerate(sizes)])
+    torus = torus_of(mesh.size, data.draw(st.integers(1, 4)), data.draw(st.sampled_from([None, 1, 2, 4])))
+    assert math.prod(torus.lengths) == mesh.size
+    whole = [mesh.axis(name) for name in data.draw(st.lists(st.sampled_from(list(mesh.sizes)), unique=True))]
+    axes = tuple(AxisRef(axis.name, axis.pre, axis.size // 2 if axis.size % 2 == 0 else axis.size) for axis in whole)
+    for some in (tuple(whole), axes):
+        paths = paths_of(some, mesh, torus)
+        assert paths.of_gather * most_links(torus) >= 1 - 1e-9
+        assert paths.of_permute >= 1
+        assert paths.of_exchange > 0
 
 
 def test_tori_are_as_nearly_cubes_as_they_can_be() -> None:

@@ -97,7 +97,7 @@ class Line(NamedTuple):
     @property
     def links(self) -> float:
         """Over how many links at once each receives what all get."""
-        return (1 + self.is_ring) * self.size / self.span
+        return (1 + self.is_ring) * min(1.0, self.size / self.span)
 
     @property
     def crossing(self) -> float:
