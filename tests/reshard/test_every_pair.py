@@ -131,8 +131,11 @@ def compare(
             element = max(1, BYTES_OF_TENSORS[number % 3] // math.prod(shape))
             cheapest = plan(shape, element, source, target, machine)
             least = min(price(Cost(sent * element, starts), machine) for sent, starts in chains)
-            exact = 1e-9 if machine.torus_dimensions is None else 1e-3  # parts of bytes are rounded
-            assert price(cheapest.cost, machine) == pytest.approx(least, rel=exact), (source, target, machine.name)
+            taken, exact = price(cheapest.cost, machine), 1e-9 if machine.torus_dimensions is None else 1e-3
+            if exact == 1e-3 and least:  # parts of bytes are rounded, and what takes a hundredth less is left out
+                assert 1 - exact <= taken / least <= 1 / 0.989, (source, target, machine.name)
+            else:
+                assert taken == pytest.approx(least, rel=exact), (source, target, machine.name)
             assert cheapest.peak_bytes <= most * element, (source, target, machine.name)
             plans[cheapest.steps] = cheapest
     for cheapest in plans.values():

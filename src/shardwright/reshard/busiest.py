@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import cached_property
 
 from shardwright.cost.torus import join_lines, paths_along
 from shardwright.reshard.atoms import Atoms, Edge, Layout, Problem, SearchState
@@ -24,16 +25,24 @@ class Busiest:
     """
 
     def __init__(self, problem: Problem) -> None:
-        """Find what a collective may send over at most, and the cuts through the torus."""
+        """Remember nothing yet."""
         self.problem, self.lines = problem, problem.lines
         self.known: dict[tuple[str, Atoms], float] = {}
-        links = sum([1 + line.is_ring for line in join_lines(itertools.chain(*self.lines))])
-        self.fastest = UNIT / max(1, links)
-        self.cuts = [(Cut(problem, dict(sides)), weight) for sides, weight in self._cuts().items()]
         self.crossing: dict[tuple[Layout, Atoms], float] = {}
 
     def __bool__(self) -> bool:
         return bool(self.lines)
+
+    @cached_property
+    def fastest(self) -> float:
+        """How much counts at least of what is sent."""
+        links = sum([1 + line.is_ring for line in join_lines(itertools.chain(*self.lines))])
+        return UNIT / max(1, links)
+
+    @cached_property
+    def cuts(self) -> list[tuple[Cut, float]]:
+        """All cuts, and how long what a device sends across takes."""
+        return [(Cut(self.problem, dict(sides)), weight) for sides, weight in self._cuts().items()]
 
     def _cuts(self) -> dict[tuple[tuple[int, int], ...], float]:
         """All cuts of a dimension into parts of so many places, by the sides that they have, and how long what a device
