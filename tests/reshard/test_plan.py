@@ -209,7 +209,7 @@ def test_axes_of_one_device_are_not_idle() -> None:
         mesh.axis("x", 1, 2),
         mesh.axis("y"),
     )
-    assert plan((4096, 4096), 4, source, target).steps[0] == AllSlice(((mesh.axis("y"),), ()))
+    assert plan((4096, 4096), 4, source, target, ONE_LINK).steps[0] == AllSlice(((mesh.axis("y"),), ()))
 
 
 def test_what_stays_partial_stays() -> None:

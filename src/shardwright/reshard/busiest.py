@@ -28,7 +28,6 @@ class Busiest:
         """Remember nothing yet."""
         self.problem, self.lines = problem, problem.lines
         self.known: dict[tuple[str, Atoms], float] = {}
-        self.crossing: dict[tuple[Layout, Atoms], float] = {}
 
     def __bool__(self) -> bool:
         return bool(self.lines)
@@ -64,11 +63,8 @@ class Busiest:
 
     def to_send(self, layout: Layout, partial: Atoms, sent: int) -> int:
         """What goes over the busiest link at least where so much is sent at least."""
-        across = self.crossing.get((layout, partial))
-        if across is None:
-            across = max([weight * cut.to_cross(layout, partial) for cut, weight in self.cuts], default=0.0)
-            self.crossing[layout, partial] = across
-        return math.floor(max(self.fastest * sent, across))
+        across = [weight * cut.to_cross(layout, partial) for cut, weight in self.cuts]
+        return math.floor(max([self.fastest * sent, *across]))
 
     def weighed(self, state: SearchState, edge: Edge) -> Edge:
         """A step by what goes over the busiest link; by itself, since the next might go over others."""

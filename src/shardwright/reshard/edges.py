@@ -64,6 +64,7 @@ class Edges:
         self.kind_of = dict(zip(problem.partial, problem.kinds, strict=True))
         self.far = Farther(problem)
         self.over = Busiest(problem)
+        self.bounds: dict[tuple[Layout, Atoms, bool], int] = {}
         self.unit = UNIT if self.over else 1
         self.is_alike = not (self.far or self.over)  # whether a byte takes as long wherever it goes
 
@@ -113,8 +114,13 @@ class Edges:
 
     def to_send(self, state: SearchState) -> int:
         """What a device must send at least; on a torus, what goes over its busiest link, in parts of `unit`."""
-        sent = self._to_send(state)
-        return self.over.to_send(state.layout, state.partial, sent) if self.over else sent
+        if not self.over:
+            return self._to_send(state)
+        place = state.layout, state.partial, state.permuted
+        known = self.bounds.get(place)
+        if known is None:
+            known = self.bounds[place] = self.over.to_send(state.layout, state.partial, self._to_send(state))
+        return known
 
     def _to_send(self, state: SearchState) -> int:
         """What a device must receive at least, and so, as all do alike, send.

@@ -27,7 +27,7 @@ from shardwright.reshard.atoms import Problem
 from shardwright.reshard.bound import least_cost
 from shardwright.reshard.edges import Edges, steps_along
 from shardwright.reshard.problem import Nodes, idle_axes, pose
-from shardwright.reshard.search import AGAIN, EXPANSIONS, least_peak, search
+from shardwright.reshard.search import AGAIN, EXPANSIONS, edges_of, least_peak, search
 from shardwright.reshard.written import joined, on_one_mesh, renaming, wide
 from shardwright.sharding import TensorSharding, same_grid
 from shardwright.steps import (
@@ -177,15 +177,19 @@ def _cheapest(question: _ReshardQuestion) -> ReshardPlan:
 
 
 def _on_torus(question: _ReshardQuestion) -> ReshardPlan:
-    """The plan that is best where a device has one link, or what takes a hundredth less over all that it has."""
-    plain = question.weighed(_cheapest(replace(question, hardware=question.hardware.with_a_link())).steps)
-    least, most = _least(question), _WORTH * question.price(plain)
-    if question.nodes is not None or least >= most:  # what is sent between nodes takes longer than all else
-        return plain
-    best = min([plain, *_searched(question, [plain])[0]], key=question.price)
+    """The best plan over all links of devices. One reduction, or gathers along the axes that leave, stay what they
+    are where a device has one link, unless another plan takes a hundredth less.
+    """
+    plain = _cut_or_gathered(question) or _reduction_in_place(question)
+    found = [plain] if plain is not None else [] if question.nodes is not None else _searched(question)[0]
+    if question.nodes is not None or not found:  # what is sent between nodes takes longer than all else
+        return question.weighed(_cheapest(replace(question, hardware=question.hardware.with_a_link())).steps)
+    least, best = _least(question), min(found, key=question.price)
+    if plain is not None and least < _WORTH * question.price(best):
+        best = min([best, *_searched(question, found)[0]], key=question.price)
     if idle_axes(question.source, question.target) and least < _WORTH * question.price(best):
         best = min([best, *_searched(question, [best], fine=True, idle=True)[0]], key=question.price)
-    return best if question.price(best) < most else plain
+    return best if plain is None or question.price(best) < _WORTH * question.price(plain) else plain
 
 
 def _least(question: _ReshardQuestion) -> float:
@@ -266,7 +270,7 @@ def _searched(
     if known and frame.problem == asked:
         return [], False, frame.problem
     held = local_bytes(question.shape, question.element_bytes, question.source)
-    edges = Edges(frame.problem)
+    edges = edges_of(frame.problem)
     local = edges.local
     units = local(frame.problem.source)
     larger = max(units, local(frame.problem.target))

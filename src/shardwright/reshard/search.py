@@ -16,7 +16,7 @@ from shardwright.memo import memoize
 from shardwright.reshard.atoms import Edge, Layout, Node, Problem, SearchState
 from shardwright.reshard.edges import Edges
 
-__all__ = ["AGAIN", "EXPANSIONS", "CheapestChain", "least_peak", "search"]
+__all__ = ["AGAIN", "EXPANSIONS", "CheapestChain", "edges_of", "least_peak", "search"]
 
 EXPANSIONS = 1000
 """After this many layouts looked at, the best chain found by then is taken."""
@@ -105,7 +105,7 @@ def least_peak(problem: Problem) -> int:
 
 
 @lru_cache(maxsize=1)
-def _edges(problem: Problem) -> Edges:
+def edges_of(problem: Problem) -> Edges:
     """The graph of the problem that is being searched: of one, since it grows with what is looked at."""
     return Edges(problem)
 
@@ -122,7 +122,7 @@ class _Search:
         most_looked: int,
     ) -> None:
         self.problem = problem
-        self.edges = _edges(problem)
+        self.edges = edges_of(problem)
         self.most_held = self.edges.scale if most_held is None else most_held
         self.most_starts = most_starts
         self.most_sent = most_sent
