@@ -186,7 +186,8 @@ _BOTH = "%a: " + _on(_SQUARE, '{"y"}, {}') + ", %b: " + _on(_SQUARE, '{}, {"y"}'
 
 
 def test_an_operand_that_is_gathered_since_shardings_do_not_agree_is_told_of() -> None:
-    (note,) = _spmd(_BOTH, _DOT, _on(_SQUARE, '{"y"}, {}')).notes
+    with sw.Session(hardware=sw.hardware("tpu_v5p").with_a_link()):
+        (note,) = _spmd(_BOTH, _DOT, _on(_SQUARE, '{"y"}, {}')).notes
     assert (note.op, note.location, note.bytes, note.measure) == ("stablehlo.dot_general", "-:3", 12288, "sent")
     assert note.message == "operand 1 is gathered along dimension 1: as the tensors of the op lie, that is cheapest"
     assert note.remedy == "let operand 1 lie as [{}, {}], or the others so that it fits them"

@@ -15,6 +15,7 @@ from shardwright.notation.conversion import as_generic
 from shardwright.program import Plan
 from tests.models.test_jax_features import ZOO
 
+_ONE_LINK = sw.hardware("tpu_v5p").with_a_link()
 _MATMUL = """
 sdy.mesh @mesh = <["x"=2, "y"=4]>
 func.func @main(%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {"x"}]>},
@@ -42,7 +43,8 @@ def _ops(text: str) -> list[str]:
 
 
 def test_collectives_are_those_of_the_dialect_on_local_shapes() -> None:
-    text = sw.load(_MATMUL).plan().partition().module("local", to="shard")
+    with sw.Session(hardware=_ONE_LINK):
+        text = sw.load(_MATMUL).plan().partition().module("local", to="shard")
     assert 'shard.grid @mesh(shape = 2x4) {axis_names = ["x", "y"]}' in text
     assert _ops(text) == [
         "shard.all_reduce %0 on @mesh grid_axes = [0]",
@@ -144,7 +146,8 @@ def test_what_is_read_back_computes_the_same(text: str, arguments: str) -> None:
 
 
 def test_the_older_name_of_the_dialect() -> None:
-    text = sw.load(_MATMUL).plan().partition().module("local", to="mesh")
+    with sw.Session(hardware=_ONE_LINK):
+        text = sw.load(_MATMUL).plan().partition().module("local", to="mesh")
     assert "mesh.all_gather %1 on @mesh mesh_axes = [1] gather_axis = 0" in text
 
 
