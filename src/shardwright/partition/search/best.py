@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from shardwright.cost.hardware import current_hardware
 from shardwright.ir.graph import Graph
+from shardwright.memo import current_session
 from shardwright.partition.decide import decider
 from shardwright.partition.decisions import Computed, Decision, Decisions
 from shardwright.partition.op_split import Given
@@ -90,6 +91,9 @@ def search(
         most_held: Bytes that a device may hold of a tensor, or of each; `most_to_hold` where it is not said.
         targets: What the program asks for, if that is known.
 
+    On a torus more ways take about as long as one another: where it is not clear at first what is best there, what
+    would be chosen if devices had one link is looked at, too.
+
     Returns:
         What is decided by what was chosen, and what the search came to.
 
@@ -99,10 +103,17 @@ def search(
     targets, times = targets or Targets(graph), times_run(graph)
     decide = decider(graph, targets)
     first = decide(Given(is_told=False)) if first is None else first
-    decided = Decided(graph, first, times)
-    before = seconds_of(decided, current_hardware())
-    most_held = most_to_hold(decided) if most_held is None else most_held
-    chosen = choose(decided, decide, Best(first, before, 0.0, 0), most_held, BUDGETS[effort], targets)
+    decided, hardware = Decided(graph, first, times), current_hardware()
+    before = seconds_of(decided, hardware)
+    held = most_to_hold(decided) if most_held is None else most_held
+
+    def with_a_link() -> tuple[Decisions, float]:
+        with current_session().on(hardware.with_a_link()):
+            other, _ = search(graph, effort, None, most_held, targets)
+        return other, seconds_of(Decided(graph, other, times), hardware)
+
+    elsewhere = None if hardware.torus_dimensions is None else with_a_link
+    chosen = choose(decided, decide, Best(first, before, 0.0, 0), held, BUDGETS[effort], targets, elsewhere)
     otherwise = _otherwise(first, chosen.decisions)
     least, alike = (min(one, chosen.seconds) for one in (chosen.bound, max(chosen.bound, chosen.alike)))
     return chosen.decisions, Searched(otherwise, chosen.seconds, before, least, chosen.rounds, alike)
