@@ -33,6 +33,13 @@ class Busiest:
         return bool(self.lines)
 
     @cached_property
+    def tells_atoms_apart(self) -> bool:
+        """Whether it makes a difference along which of some atoms of the same size devices talk."""
+        kinds = {tuple([line[1:] for line in sorted(lines)]) for lines in self.lines}
+        dims = [line.dim for line in itertools.chain(*self.lines)]
+        return len(kinds) > 1 or len(set(dims)) < len(dims)
+
+    @cached_property
     def fastest(self) -> float:
         """How much counts at least of what is sent."""
         links = sum([1 + line.is_ring for line in join_lines(itertools.chain(*self.lines))])

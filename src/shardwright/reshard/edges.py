@@ -68,6 +68,11 @@ class Edges:
         self.unit = UNIT if self.over else 1
         self.is_alike = not (self.far or self.over)  # whether a byte takes as long wherever it goes
 
+    @cached_property
+    def tries_all(self) -> bool:
+        """Whether permutes are tried that lead to what sends as much, since that may take longer or not."""
+        return bool(self.over) and len(self.sizes) <= _FEWER and self.over.tells_atoms_apart
+
     def count(self, atoms: Atoms) -> int:
         """Into how many shards `atoms` split."""
         known = self.products.get(atoms)
@@ -241,7 +246,7 @@ class Edges:
         """The layouts of `counts` shards per dimension that a permute should lead to."""
         if all(have % goal == 0 for have, goal in zip(counts, self.counts, strict=True)):
             extra = tuple(have // goal for have, goal in zip(counts, self.counts, strict=True))
-            most = None if self.over and len(self.sizes) <= _FEWER else 1
+            most = None if self.tries_all else 1
             for filled in itertools.islice(self.fillings(extra, self.beside_target), most):
                 yield tuple([goal + more for goal, more in zip(self.problem.target, filled, strict=True)])
         yield from self.before_target.get(counts, ())
@@ -250,7 +255,7 @@ class Edges:
     def before_target(self) -> dict[tuple[int, ...], list[Layout]]:
         """Shard counts → layouts of these that may lead to the target by all_to_all and all_gather."""
         by_counts: dict[tuple[int, ...], list[Layout]] = {}
-        if len(set(self.sizes)) == 1 and not (self.over and len(self.sizes) <= _FEWER):
+        if len(set(self.sizes)) == 1 and not self.tries_all:
             return by_counts
         for wider in self.wider(self.problem.target, self.beside_target):
             for layout, _ in self.all_to_alls.of(wider, tuple(map(len, wider))):
