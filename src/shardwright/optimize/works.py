@@ -18,7 +18,7 @@ from shardwright.cost.collectives import sent_bytes
 from shardwright.cost.nodes import Spread, spread_of, spread_of_devices
 from shardwright.cost.overlap import Queue, Work, is_collective, overlapped_seconds, queue_of
 from shardwright.cost.price import Cost, talking_axes
-from shardwright.cost.torus import pairs_over, paths_of, paths_of_devices, torus_on
+from shardwright.cost.torus import Torus, pairs_over, paths_of, paths_of_devices, torus_on
 from shardwright.ir.graph import Op
 from shardwright.ir.ops import MANUAL
 from shardwright.mesh import Mesh
@@ -202,11 +202,18 @@ def _on_device(program: ExplicitProgram, op: Op) -> tuple[Cost, Queue]:
             over = paths_of(groups.axes, groups.mesh, torus).part_of(kind) if torus else 1.0
         else:
             spread = _widest(groups.table, devices)
-            over = max([paths_of_devices(row, torus).part_of(kind) for row in groups.table]) if torus else 1.0
+            over = _busiest(kind, groups.table, torus)
     sent = sent_bytes(kind, operand, result, size)
     far = sent * spread.part_of(kind) if hardware.devices_near is not None else 0.0
     queue = Queue.LINKS if spread.nodes == 1 else Queue.NETWORK
     return Cost(sent, int(size > 1), bytes_between_nodes=far, bytes_beside=(sent - far) * (1 - over)), queue
+
+
+def _busiest(kind: str, rows: Iterable[Sequence[int]], torus: Torus | None) -> float:
+    """How much of what a device sends goes over its busiest link, in that of some groups where that is most."""
+    if torus is None:
+        return 1.0
+    return max([paths_of_devices(row, torus).part_of(kind) for row in rows], default=1.0)
 
 
 def _widest(rows: Iterable[Sequence[int]], node_devices: int | None) -> Spread:

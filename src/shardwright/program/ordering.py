@@ -2,8 +2,8 @@
 
 Devices whose ids are in a row stand in one node, so of a mesh what is first goes from node to node, and what is last
 stays within one; on a torus, what is last lies along its last dimension, and on several lines what is larger than that.
-Which axes those are is for whoever makes the mesh to say; here all orders are tried. What one comes
-to is what the partitioner makes of it, none is guessed.
+Which axes those are is for whoever makes the mesh to say; here all orders are tried. What one comes to is what the
+partitioner makes of it, none is guessed.
 """
 
 from __future__ import annotations
