@@ -64,7 +64,8 @@ def test_no_layout_on_the_way_makes_it_cheaper(mesh: Mesh) -> None:
         with Session():
             ways = [plan(shape, element, ends[a], ends[b], machine).cost for a, b in ((0, 2), (0, 1), (1, 2))]
         direct, there, on = (price(cost, machine) for cost in ways)
-        assert direct <= (there + on) * (1 + 1e-9), (ends, machine.name)
+        least = 1.0 if machine.torus_dimensions is None else 0.989  # there what takes a hundredth less is left out
+        assert direct * least <= (there + on) * (1 + 1e-9), (ends, machine.name)
 
 
 def shape_of(mesh: Mesh, rank: int, lengths: str) -> tuple[int, ...]:
