@@ -27,7 +27,7 @@ from shardwright.reshard.atoms import Problem
 from shardwright.reshard.bound import least_cost
 from shardwright.reshard.edges import Edges, steps_along
 from shardwright.reshard.problem import Nodes, idle_axes, pose
-from shardwright.reshard.search import AGAIN, EXPANSIONS, edges_of, least_peak, search
+from shardwright.reshard.search import AGAIN, EXPANSIONS, ON_TORUS, edges_of, least_peak, search
 from shardwright.reshard.written import joined, on_one_mesh, renaming, wide
 from shardwright.sharding import TensorSharding, same_grid
 from shardwright.steps import (
@@ -278,7 +278,7 @@ def _searched(
     plans, best = list[ReshardPlan](), min(map(question.price, known), default=math.inf)
     byte = held / units / edges.unit
     unit = price(Cost(byte, bytes_between_nodes=frame.is_far * byte), question.hardware)
-    looked = AGAIN if known and not (idle or edges.over) else EXPANSIONS
+    looked = EXPANSIONS if idle else ON_TORUS if edges.over else AGAIN if known else EXPANSIONS
     if edges.over:  # or all are gathered at once, over all links
         best, most_held = _WORTH * best, larger if most_held is None else most_held
     first = chain = search(frame.problem, most_held, None, _most_sent(question, best, 1, unit), looked)

@@ -16,7 +16,7 @@ from shardwright.memo import memoize
 from shardwright.reshard.atoms import Edge, Layout, Node, Problem, SearchState
 from shardwright.reshard.edges import Edges
 
-__all__ = ["AGAIN", "EXPANSIONS", "CheapestChain", "edges_of", "least_peak", "search"]
+__all__ = ["AGAIN", "EXPANSIONS", "ON_TORUS", "CheapestChain", "edges_of", "least_peak", "search"]
 
 EXPANSIONS = 1000
 """After this many layouts looked at, the best chain found by then is taken."""
@@ -32,6 +32,9 @@ _FOR_ALL = 0.2
 
 AGAIN = 60
 """And so many at most where atoms that were searched are cut further: of 900 such searches one found more that way."""
+
+ON_TORUS = 150
+"""And so many of more than three atoms on a torus, where no idle axes are used: of 300 plans that made two dearer."""
 
 
 _Cost = tuple[int, int, int]
@@ -190,8 +193,10 @@ class _Search:
 
     def worth(self, sent: int) -> int:
         """How many layouts are worth a look where so much is known to be enough."""
-        if len(self.edges.sizes) <= _FEW_ATOMS:
+        if len(self.edges.sizes) <= _FEW_ATOMS - bool(self.edges.over):
             return EXPANSIONS
+        if self.edges.over:  # bounds are farther from what plans take there
+            return self.most_looked
         return math.ceil(self.most_looked * min(1.0, (sent - self.least[0]) / (_FOR_ALL * max(1, sent))))
 
     def improved(self, before: _Place, edge: Edge, after: _Place) -> _Cost | None:
