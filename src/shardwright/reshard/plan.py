@@ -16,6 +16,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from shardwright.axes import overlaps_any
 from shardwright.cost.collectives import combined_by_hand
 from shardwright.cost.hardware import Hardware, Links, current_hardware
 from shardwright.cost.nodes import spread_of
@@ -187,16 +188,29 @@ def _on_torus(question: _ReshardQuestion) -> ReshardPlan:
     least, best = _least(question), min(found, key=question.price)
     if plain is not None and least < _WORTH * question.price(best):
         best = min([best, *_searched(question, found)[0]], key=question.price)
+    if not _is_gathered(question):  # what devices share, others gather in the end
+        least = max(least, _least(question, starts=2))
     if idle_axes(question.source, question.target) and least < _WORTH * question.price(best):
         best = min([best, *_searched(question, [best], fine=True, idle=True)[0]], key=question.price)
     return best if plain is None or question.price(best) < _WORTH * question.price(plain) else plain
 
 
-def _least(question: _ReshardQuestion) -> float:
-    """What no plan takes less than that goes over all links of a torus."""
+def _is_gathered(question: _ReshardQuestion) -> bool:
+    """Whether nothing is to be done but to cut some dimensions and gather others, so that one collective may be enough
+    whoever takes part.
+    """
+    pairs = list(zip(question.source.axes, question.target.axes, strict=True))
+    is_plain = all(old[: len(new)] == new or new[: len(old)] == old for old, new in pairs)
+    used, gained = question.source.used_axes, [axis for old, new in pairs for axis in new[len(old) :]]
+    return not question.source.partial and is_plain and not any(overlaps_any(axis, used) for axis in gained)
+
+
+def _least(question: _ReshardQuestion, starts: int = 0) -> float:
+    """What no plan takes less than that goes over all links of a torus, in so many collectives at least."""
     least = least_cost(question.shape, question.element_bytes, question.source, question.target)
     links = 1 if question.torus is None else most_links(question.torus)
-    return price(least._replace(bytes_beside=least.bytes_sent * (1 - 1 / links)), question.hardware)
+    beside = least.bytes_sent * (1 - 1 / links)
+    return price(least._replace(starts=max(starts, least.starts), bytes_beside=beside), question.hardware)
 
 
 def _reduction_in_place(question: _ReshardQuestion) -> ReshardPlan | None:
@@ -278,10 +292,11 @@ def _searched(
     plans, best = list[ReshardPlan](), min(map(question.price, known), default=math.inf)
     byte = held / units / edges.unit
     unit = price(Cost(byte, bytes_between_nodes=frame.is_far * byte), question.hardware)
-    looked = EXPANSIONS if idle else ON_TORUS if edges.over else AGAIN if known else EXPANSIONS
+    looked = ON_TORUS if edges.over else AGAIN if known and not idle else EXPANSIONS
     if edges.over:  # or all are gathered at once, over all links
         best, most_held = _WORTH * best, larger if most_held is None else most_held
-    first = chain = search(frame.problem, most_held, None, _most_sent(question, best, 1, unit), looked)
+    fewest = 2 if idle and not _is_gathered(question) else 1
+    first = chain = search(frame.problem, most_held, None, _most_sent(question, best, fewest, unit), looked)
     starts = 0 if chain is None else chain.starts
     while chain is not None or starts > 1:
         if chain is not None:

@@ -330,7 +330,7 @@ def _unused(
     """
     local = source.local_shape(shape)
     chosen: list[AxisRef] = []
-    idle = idle_axes(source, target)
+    idle, most = idle_axes(source, target), _ATOMS - (torus is not None)
     if nodes is not None:
         idle = _flat([_by_nodes(axis, source.mesh, nodes) for axis in idle])
     if torus is not None:
@@ -340,7 +340,7 @@ def _unused(
     for axis in sorted(idle, key=lambda axis: -axis.size):
         fits = any(size % axis.size == 0 for size in local)
         for pieces in ((axis,),) if fits else (_into_primes(axis), (axis,)):
-            if pieces and len(pieces) + len(chosen) + atoms <= _ATOMS:
+            if pieces and len(pieces) + len(chosen) + atoms <= most:
                 chosen += pieces
                 break
     return tuple(chosen)
