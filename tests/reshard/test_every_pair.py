@@ -27,7 +27,10 @@ from tests.reshard.simulate import arrives
 from tests.reshard.test_optimality import primes, sharding
 
 MESHES = [Mesh(a=4), Mesh(a=8), Mesh(a=2, b=2), Mesh(a=2, b=4), Mesh(a=2, b=2, c=2), Mesh(a=2, b=3)]
-HARDWARES = [hardware(name) for name in preset_names()]
+PRESETS = [hardware(name) for name in preset_names()]
+HARDWARES = [one.with_a_link() for one in PRESETS] + [one for one in PRESETS if one.torus_dimensions is not None]
+"""All where devices have one link, exactly, and those that are tori as such."""
+
 BYTES_OF_TENSORS = (1 << 12, 1 << 21, 1 << 30)
 """So that a start is worth all of a tensor, some of it, or nothing."""
 
