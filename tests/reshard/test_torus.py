@@ -7,12 +7,14 @@ import os
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
+from functools import cache
 
 import pytest
 
 from shardwright.cost.hardware import TPU_V5P, Hardware
 from shardwright.cost.price import Cost, price
-from shardwright.cost.torus import torus_on
+from shardwright.cost.torus import Torus, paths_of, torus_on
 from shardwright.ir.types import TensorType
 from shardwright.memo import Session
 from shardwright.mesh import Mesh
@@ -21,10 +23,11 @@ from shardwright.partition.search.least import least_seconds
 from shardwright.reshard.plan import plan
 from shardwright.sharding import TensorSharding
 from shardwright.steps import AllGather, AllSlice
+from tests.reshard.exhaustive import Exhaustive
 from tests.reshard.simulate import arrives
-from tests.reshard.test_every_pair import exhaustive, states
+from tests.reshard.test_every_pair import states
 from tests.reshard.test_nodes import spread
-from tests.reshard.test_optimality import sharding
+from tests.reshard.test_optimality import primes, sharding
 
 PAIRS = int(os.environ.get("SHARDWRIGHT_FUZZ", "60"))
 MESHES = [Mesh(a=4), Mesh(a=8), Mesh(a=2, b=2), Mesh(a=2, b=4), Mesh(a=2, b=2, c=2), Mesh(a=2, b=3)]
@@ -34,6 +37,21 @@ LARGE = [Mesh(a=4, b=16), Mesh(a=4, b=4, c=4), Mesh(a=64), Mesh(a=8, b=32), Mesh
 
 def machine(dimensions: int, ring: int | None) -> Hardware:
     return replace(TPU_V5P, torus_dimensions=dimensions, torus_ring=ring)
+
+
+def exhaustive(mesh: Mesh, shape: tuple[int, ...], torus: Torus | None) -> Exhaustive:
+    """All chains; on a torus, what goes over the busiest link counts."""
+    atoms = primes(mesh)
+    sizes = tuple(axis.size for axis in atoms)
+    if torus is None:
+        return Exhaustive(sizes, shape)
+
+    @cache
+    def over(kind: str, numbers: tuple[int, ...]) -> Fraction:
+        axes = tuple(atoms[number] for number in numbers)
+        return Fraction(paths_of(axes, mesh, torus).part_of(kind)).limit_denominator(10_000)
+
+    return Exhaustive(sizes, shape, over)
 
 
 @pytest.mark.parametrize("kind", TORI)
