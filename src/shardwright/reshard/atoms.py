@@ -7,7 +7,22 @@ from typing import NamedTuple
 
 from shardwright.cost.torus import Line
 
-__all__ = ["Atoms", "Edge", "Layout", "Node", "Problem", "SearchState"]
+__all__ = [
+    "EXCHANGE",
+    "GATHER",
+    "PERMUTE",
+    "REDUCE",
+    "SCATTER",
+    "SLICE",
+    "Atoms",
+    "Edge",
+    "Layout",
+    "Node",
+    "Problem",
+    "SearchState",
+]
+
+SLICE, GATHER, EXCHANGE, PERMUTE, REDUCE, SCATTER = "slice", "gather", "exchange", "permute", "reduce", "scatter"
 
 Atoms = tuple[int, ...]
 """Atoms, major to minor."""

@@ -1,41 +1,36 @@
-"""The graph that a search runs through: layouts of atoms, the edges that lead from one to the next, and their steps.
+"""The graph that a search runs through: layouts of atoms, and the edges that lead from one to the next.
 
 What a device holds and sends are exact integers, in units of an unsharded buffer divided by `scale`. Steps are counted
 as the collectives of the per-device program that they become: gathers of one dimension in a row are one, gathers of two
-dimensions two. Which kinds of edges there are, what no chain of them goes below, and the steps that they stand for are
-told in this file alone.
+dimensions two. Which kinds of edges there are, and what no chain of them goes below, is told in this file alone.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cached_property
-from itertools import groupby
 
-from shardwright.axes import merge_axes
-from shardwright.reshard.atoms import Atoms, Edge, Layout, Node, Problem, SearchState
+from shardwright.reshard.atoms import (
+    EXCHANGE,
+    GATHER,
+    PERMUTE,
+    REDUCE,
+    SCATTER,
+    SLICE,
+    Atoms,
+    Edge,
+    Layout,
+    Problem,
+    SearchState,
+)
 from shardwright.reshard.busiest import UNIT, Busiest
 from shardwright.reshard.exchanges import Exchanges
 from shardwright.reshard.farther import Farther
-from shardwright.reshard.problem import Frame
-from shardwright.sharding import TensorSharding
-from shardwright.steps import (
-    MOST_PARTS,
-    AllGather,
-    AllReduce,
-    AllSlice,
-    AllToAll,
-    CollectivePermute,
-    ReduceScatter,
-    Step,
-    parts_between,
-)
+from shardwright.steps import MOST_PARTS, parts_between
 
-__all__ = ["Edges", "steps_along"]
-
-SLICE, GATHER, EXCHANGE, PERMUTE, REDUCE, SCATTER = "slice", "gather", "exchange", "permute", "reduce", "scatter"
+__all__ = ["Edges"]
 
 _FEWER = 3
 """Up to so many atoms, all permutes are tried on a torus that may come before an all_to_all, or gather alike."""
@@ -332,49 +327,3 @@ def _names_once(before: Layout, after: Layout) -> bool:
 
 def _replaced(layout: Layout, changed: dict[int, Atoms]) -> Layout:
     return tuple(changed.get(dim, atoms) for dim, atoms in enumerate(layout))
-
-
-def steps_along(frame: Frame, nodes: Sequence[Node], target: TensorSharding) -> list[Step]:
-    """The steps that lead from the source of a problem through `nodes` to `target`."""
-    steps: list[Step] = []
-    before = Node("", frame.problem.source, frame.problem.partial)
-    for after in _collectives(frame, before, nodes):
-        steps.append(_step(frame, before, after, target))
-        before = after
-    return steps
-
-
-def _collectives(frame: Frame, before: Node, nodes: Sequence[Node]) -> Iterator[Node]:
-    """The last node of every run that is one collective."""
-
-    def key(node: Node) -> str | int:
-        nonlocal before
-        gone = set(before.partial).difference(node.partial)
-        before = node
-        if node.kind == SCATTER and not frame.problem.lines:
-            return SCATTER + frame.kinds[gone.pop()]
-        return node.kind if node.kind == SLICE or (node.kind == GATHER and not frame.problem.lines) else id(node)
-
-    for _, run in groupby(nodes, key):
-        *_, last = run
-        yield last
-
-
-def _step(frame: Frame, before: Node, after: Node, target: TensorSharding) -> Step:
-    """The step that leads from one node to the next."""
-    old, new = frame.axes(before.layout), frame.axes(after.layout)
-    pairs = tuple(zip(old, new, strict=True))
-    appended = tuple(merge_axes(late[len(early) :]) for early, late in pairs)
-    reduced = [atom for atom in before.partial if atom not in after.partial]
-    kind = frame.kinds[reduced[0]] if reduced else ""
-    if after.kind == SLICE:
-        return AllSlice(appended)
-    if after.kind == GATHER:
-        return AllGather(tuple(merge_axes(early[len(late) :]) for early, late in pairs))
-    if after.kind == SCATTER:
-        return ReduceScatter(appended, kind)
-    if after.kind == REDUCE:
-        return AllReduce(target.mesh.in_order(frame.atoms[atom] for atom in reduced), kind)
-    if after.kind == EXCHANGE:
-        return AllToAll.between(old, new)
-    return CollectivePermute(target.with_axes(new, frame.partial).closed())

@@ -26,7 +26,8 @@ from shardwright.errors import ShardingError
 from shardwright.memo import memoize
 from shardwright.reshard.atoms import Problem
 from shardwright.reshard.bound import least_cost
-from shardwright.reshard.edges import Edges, steps_along
+from shardwright.reshard.chain import steps_along
+from shardwright.reshard.edges import Edges
 from shardwright.reshard.problem import Nodes, idle_axes, pose
 from shardwright.reshard.search import AGAIN, EXPANSIONS, ON_TORUS, edges_of, least_peak, search
 from shardwright.reshard.written import joined, on_one_mesh, renaming, wide
