@@ -25,6 +25,7 @@ __all__ = [
     "is_prefix",
     "merge_axes",
     "overlaps_any",
+    "primes_of",
     "subtract_axes",
     "truncate_by_divisor",
 ]
@@ -89,6 +90,19 @@ def merge_axes(axes: Axes) -> Axes:
             axis = AxisRef(last.name, last.pre, last.size * axis.size)
         merged.append(axis)
     return tuple(merged)
+
+
+def primes_of(axis: AxisRef) -> Axes:
+    """The parts of prime size that an axis is made of: `x:(1)12` → `x:(1)2, x:(2)2, x:(4)3`."""
+    pieces: list[AxisRef] = []
+    pre, rest, prime = axis.pre, axis.size, 2
+    while rest > 1:
+        if rest % prime:
+            prime += 1
+            continue
+        pieces.append(AxisRef(axis.name, pre, prime))
+        pre, rest = pre * prime, rest // prime
+    return tuple(pieces)
 
 
 def overlaps_any(axis: AxisRef, axes: Iterable[AxisRef]) -> bool:

@@ -27,14 +27,17 @@ all_to_all on a ring takes a quarter of a gather of as much.
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
+import operator
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shardwright.axes import Axes
+from shardwright.axes import Axes, primes_of
 from shardwright.cost.hardware import Links
 from shardwright.memo import memoize
 from shardwright.mesh import Mesh
@@ -44,6 +47,7 @@ __all__ = [
     "Paths",
     "Torus",
     "hand_on",
+    "is_on_grid",
     "join_lines",
     "lines_of",
     "most_links",
@@ -93,6 +97,10 @@ class Line(NamedTuple):
     def sides(self, places: int) -> int:
         """In how many parts of so many places each they are."""
         return min(self.size, max(1, self.span // places))
+
+    def is_cut_evenly(self, places: int) -> bool:
+        """Whether as many are in each of these parts."""
+        return self.size % self.sides(places) == 0
 
     @property
     def links(self) -> float:
@@ -163,6 +171,9 @@ def lines_of(axes: Axes, mesh: Mesh, torus: Torus) -> tuple[Line, ...]:
     """On what lines devices stand that differ along `axes` alone; about so where dimensions cut them unevenly."""
     digits = [mesh.digit(axis) for axis in axes if axis.size > 1]
     if mesh.device_ids is not None:
+        parts = list(itertools.chain(*[primes_of(axis) for axis in axes if axis.size > 1]))
+        if len(parts) > 1 and is_on_grid(mesh, torus):
+            return join_lines(itertools.chain(*[lines_of((part,), mesh, torus) for part in parts]))
         positions = np.zeros(1, dtype=np.intp)
         for stride, size in digits:
             positions = (positions[:, None] + stride * np.arange(size)).ravel()
@@ -176,6 +187,35 @@ def lines_of(axes: Axes, mesh: Mesh, torus: Torus) -> tuple[Line, ...]:
                 lines.append(_line(dim, -(-high // low), -(-high // step), torus))
         step *= length
     return join_lines(lines)
+
+
+@memoize
+def is_on_grid(mesh: Mesh, torus: Torus) -> bool:
+    """Whether each smallest part of an axis leads along one dimension, whatever the others are, in steps of one size.
+
+    Then what `lines_of` tells is exact.
+    """
+    parts = tuple(itertools.chain(*[primes_of(mesh.axis(name)) for name, size in mesh.axes if size > 1]))
+    if mesh.device_ids is not None:
+        places = np.array(mesh.device_ids).reshape([axis.size for axis in parts])
+        return _is_grid(places, torus)
+    ends = itertools.accumulate(reversed(torus.lengths), operator.mul, initial=1)
+    dims, digits = list(itertools.pairwise(ends)), map(mesh.digit, parts)
+    return all(any(stride % low == 0 and high % (stride * size) == 0 for low, high in dims) for stride, size in digits)
+
+
+def _is_grid(places: NDArray[np.intp], torus: Torus) -> bool:
+    """The same of where devices are, by parts of axes."""
+    leading, step = np.zeros(places.ndim, dtype=np.intp), 1
+    for length in reversed(torus.lengths):
+        along = places // step % length - places.flat[0] // step % length
+        rows = [along[(0,) * part + (slice(None),) + (0,) * (places.ndim - part - 1)] for part in range(places.ndim)]
+        apart = [np.diff(row) for row in rows]
+        leading += [bool(one.any()) for one in apart]
+        if any((one != one[0]).any() for one in apart) or (functools.reduce(np.add, np.ix_(*rows)) != along).any():
+            return False
+        step *= length
+    return bool((leading == 1).all())
 
 
 def join_lines(lines: Iterable[Line]) -> tuple[Line, ...]:

@@ -49,6 +49,7 @@ class Problem:
         far: Atoms along which devices are of different nodes, where they are not so along others.
         farther: What a byte along these counts more than one that stays in its node.
         lines: On what lines of a torus devices along each atom are; nothing where a switch joins them.
+        is_on_grid: Whether that is exact: see `cost.torus`.
     """
 
     sizes: Atoms
@@ -64,6 +65,7 @@ class Problem:
     far: frozenset[int] = frozenset()
     farther: int = 0
     lines: tuple[tuple[Line, ...], ...] = ()
+    is_on_grid: bool = False
 
 
 class Node(NamedTuple):

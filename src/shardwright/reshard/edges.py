@@ -30,13 +30,31 @@ from shardwright.reshard.exchanges import Exchanges
 from shardwright.reshard.farther import Farther
 from shardwright.steps import MOST_PARTS, parts_between
 
-__all__ = ["Edges"]
+__all__ = ["Edges", "Ways"]
 
 _FEWER = 3
 """Up to so many atoms, all permutes are tried on a torus that may come before an all_to_all, or gather alike."""
 
 _FEW = 4
 """Up to this many atoms, or two to gather, every layout that all_gather makes the target is tried as the way there."""
+
+
+class Ways:
+    """Steps of one kind from one state, made when they are first asked for.
+
+    Attributes:
+        least: What each of them and all after it send at least.
+        is_rare: Whether they are seldom part of a best chain.
+    """
+
+    def __init__(self, least: int, listed: Iterator[Edge], is_rare: bool = False) -> None:
+        """Remember how they are made."""
+        self.least, self.is_rare, self._listed = least, is_rare, listed
+
+    @cached_property
+    def edges(self) -> tuple[Edge, ...]:
+        """The steps."""
+        return tuple(self._listed)
 
 
 class Edges:
@@ -47,7 +65,7 @@ class Edges:
         self.problem = problem
         self.all_to_alls = Exchanges(problem)
         self.sizes = problem.sizes
-        self.edges: dict[SearchState, tuple[Edge, ...]] = {}
+        self.ways: dict[SearchState, tuple[Ways, ...]] = {}
         self.products: dict[Atoms, int] = {}
         self.locals: dict[Layout, int] = {}
         self.prefixes: list[dict[Atoms, int]] = [{} for _ in problem.target]
@@ -119,7 +137,7 @@ class Edges:
         place = state.layout, state.partial, state.permuted
         known = self.bounds.get(place)
         if known is None:
-            known = self.bounds[place] = self.over.to_send(state.layout, state.partial, self._to_send(state))
+            known = self.bounds[place] = self.over.to_send(state, self._to_send(state))
         return known
 
     def _to_send(self, state: SearchState) -> int:
@@ -149,25 +167,26 @@ class Edges:
         moves = min(misplaced, 2 if self.local(state.layout) < self.final else 1)
         return max(0, kinds + moves - (state.run != ""))
 
-    def leaving(self, state: SearchState) -> tuple[Edge, ...]:
-        """Every step worth taking; searches of one problem ask several times."""
-        known = self.edges.get(state)
+    def leaving(self, state: SearchState) -> tuple[Ways, ...]:
+        """Every step worth taking, by kind; searches of one problem ask several times."""
+        known = self.ways.get(state)
         if known is None:
-            listed = self.listed(state)
-            known = tuple([self.over.weighed(state, edge) for edge in listed] if self.over else listed)
-            self.edges[state] = known
+            known = self.ways[state] = tuple(self.listed(state))
         return known
 
-    def listed(self, state: SearchState) -> Iterator[Edge]:
-        """Every step worth taking, as they are found."""
+    def listed(self, state: SearchState) -> Iterator[Ways]:
+        """The same, as they are found."""
         held = self.local(state.layout)
-        yield from self.slices(state)
-        yield from self.exchanges(state, held)
+        lacking = math.floor(self.over.fastest * max(0, self.final - held)) if self.over else max(0, self.final - held)
+        yield Ways(0, self.slices(state))
+        yield from self.exchanges(state, held, lacking)
         if state.partial:
-            yield from self.reductions(state, held)
+            yield Ways(0, self.reductions(state, held))
         else:
-            yield from self.permutes(state, held)
-        yield from self.gathers(state, held)
+            yield Ways(self.unit * held + lacking, self.permutes(state, held))
+            if state.permuted and not self.problem.named and (not self.over or len(self.sizes) <= _FEW):
+                yield Ways(self.unit * held + lacking, self.permutes_in_parts(state, held), bool(self.over))
+        yield Ways(0, self.gathers(state, held))
 
     def slices(self, state: SearchState) -> Iterator[Edge]:
         """Appends one unused atom to a dimension, at no cost."""
@@ -191,17 +210,29 @@ class Edges:
                 continue
             for many in range(1, 1 + (1 if self.is_alike else movable)):
                 after, gone = _replaced(state.layout, {dim: atoms[:-many]}), atoms[-many:]
-                sent = held * (self.count(gone) - 1) + self.far.of_gather(held, gone)
-                yield Edge(sent, int(run != state.run), GATHER, SearchState(after, state.partial, state.permuted, run))
+                sent = self.over.weighed(GATHER, gone, held * (self.count(gone) - 1)) + self.far.of_gather(held, gone)
+                yield self.going_on(state, run, Edge(sent, 1, GATHER, state._replace(layout=after)))
 
-    def exchanges(self, state: SearchState, held: int) -> Iterator[Edge]:
+    def going_on(self, state: SearchState, run: str, edge: Edge) -> Edge:
+        """A step that is part of a run, no collective more if that had begun; on a torus by itself: the next might go
+        over other links.
+        """
+        after = edge.state._replace(run="" if self.over else run)
+        return Edge(edge.sent, 0 if run == state.run else 1, edge.kind, after)
+
+    def exchanges(self, state: SearchState, held: int, lacking: int) -> Iterator[Ways]:
         """Moves the last atoms of some dimensions to the ends of others, all at once."""
         movable = [len(atoms) - self.matched(state.layout, dim) for dim, atoms in enumerate(state.layout)]
-        for after, group in self.all_to_alls.of(state.layout, movable):
-            if self.problem.named and not _names_once(state.layout, after):
-                continue
-            sent = held // group * (group - 1) + self.far.of_exchange(held, state.layout, after)
-            yield Edge(sent, 1, EXCHANGE, SearchState(after, state.partial, state.permuted, ""))
+        for moved, layouts in self.all_to_alls.of(state.layout, movable):
+            sent = held - held // self.count(moved)
+            sent = self.over.weighed(EXCHANGE, moved, sent) + self.far.of_exchange(held, moved)
+            yield Ways(sent + lacking, self.exchanged(state, sent, layouts))
+
+    def exchanged(self, state: SearchState, sent: int, layouts: Iterable[Layout]) -> Iterator[Edge]:
+        """An all_to_all that sends so much, to each of some layouts."""
+        for after in layouts:
+            if not self.problem.named or _names_once(state.layout, after):
+                yield Edge(sent, 1, EXCHANGE, SearchState(after, state.partial, state.permuted, ""))
 
     def permutes(self, state: SearchState, held: int) -> Iterator[Edge]:
         """Permutes to the target, to what becomes the target by gathering, or to what does by an all_to_all.
@@ -212,10 +243,14 @@ class Edges:
         """
         for after in self.permuted(tuple(map(self.count, state.layout))):
             if after != state.layout or not state.permuted:
-                sent = held + self.far.of_permute(held, state.layout, after)
-                yield Edge(sent, 1, PERMUTE, SearchState(after, (), True, ""))
-        if state.permuted and not self.problem.named and (not self.over or len(self.sizes) <= _FEW):
-            yield from self.permutes_in_parts(state, held)
+                yield self.permute(state, held, after)
+
+    def permute(self, state: SearchState, held: int, after: Layout, parts: int = 1) -> Edge:
+        """A permute of so many parts."""
+        sent = held + self.far.of_permute(held, state.layout, after)
+        if self.over:
+            sent = self.over.weighed(PERMUTE, self.over.moved(state, after), held)
+        return Edge(sent, parts, PERMUTE, SearchState(after, (), True, ""))
 
     def permutes_in_parts(self, state: SearchState, held: int) -> Iterator[Edge]:
         """Permutes where a dimension changes its number of shards: as many collectives as parts are handed over."""
@@ -224,8 +259,7 @@ class Edges:
             pairs = tuple(zip(counts, goal, strict=True))
             if 1 < parts_between(pairs) <= MOST_PARTS:
                 for after in layouts:
-                    sent = held + self.far.of_permute(held, state.layout, after)
-                    yield Edge(sent, parts_between(pairs), PERMUTE, SearchState(after, (), True, ""))
+                    yield self.permute(state, held, after, parts_between(pairs))
 
     @cached_property
     def by_held(self) -> dict[int, dict[tuple[int, ...], list[Layout]]]:
@@ -253,7 +287,8 @@ class Edges:
         if len(set(self.sizes)) == 1 and not self.tries_all:
             return by_counts
         for wider in self.wider(self.problem.target, self.beside_target):
-            for layout, _ in self.all_to_alls.of(wider, tuple(map(len, wider))):
+            exchanged = itertools.chain(*[ways for _, ways in self.all_to_alls.of(wider, tuple(map(len, wider)))])
+            for layout in exchanged:
                 by_counts.setdefault(tuple(map(self.count, layout)), []).append(layout)
         return by_counts
 
@@ -307,6 +342,7 @@ class Edges:
         group = self.count(ready)
         by_hand = turn in self.problem.by_hand
         sent = held * (group - 1) if by_hand else 2 * held // group * (group - 1)
+        sent = self.over.weighed(REDUCE, ready, sent)
         sent += self.far.of_gather(held if by_hand else 2 * held // group, ready)
         yield Edge(sent, 1, REDUCE, SearchState(state.layout, rest, state.permuted, ""))
         for atoms in self.over.together(ready) if self.over else self.far.together(ready):
@@ -314,9 +350,10 @@ class Edges:
             for dim in range(len(state.layout)):
                 if self.fits(state.layout, dim, atoms):
                     after = _replaced(state.layout, {dim: (*state.layout[dim], *atoms)})
-                    sent = held // size * (size - 1) + self.far.of_gather(held // size, atoms)
-                    run = f"{SCATTER} {turn} {dim:02}"
-                    yield Edge(sent, int(run != state.run), SCATTER, SearchState(after, left, state.permuted, run))
+                    sent = self.over.weighed(SCATTER, atoms, held // size * (size - 1))
+                    sent += self.far.of_gather(held // size, atoms)
+                    there = SearchState(after, left, state.permuted, "")
+                    yield self.going_on(state, f"{SCATTER} {turn} {dim:02}", Edge(sent, 1, SCATTER, there))
 
 
 def _names_once(before: Layout, after: Layout) -> bool:

@@ -32,8 +32,8 @@ class Exchanges:
         self.sizes, self.lengths, self.target = problem.sizes, problem.lengths, problem.target
         self.homes = {atom: dim for dim, atoms in enumerate(problem.target) for atom in atoms}
 
-    def of(self, layout: Layout, movable: Sequence[int]) -> Iterator[tuple[Layout, int]]:
-        """What an all_to_all makes of `layout`, and among how many devices; `movable` atoms of each dimension.
+    def of(self, layout: Layout, movable: Sequence[int]) -> Iterator[tuple[Atoms, Iterator[Layout]]]:
+        """Which atoms all_to_alls may move, of the last `movable` of each dimension, and what they make of `layout`.
 
         What moves the most comes first, and of that what brings most atoms where they belong.
         """
@@ -42,18 +42,14 @@ class Exchanges:
             takers = [dim for dim, count in enumerate(given) if not count]
             if takers and len(takers) < len(given):
                 left = [atoms[: len(atoms) - count] for atoms, count in zip(layout, given, strict=True)]
-                moved = [atom for atoms, rest in zip(layout, left, strict=True) for atom in atoms[len(rest) :]]
-                group = self.count(moved)
-                for after in self._placed(left, moved, takers, tuple([rooms[dim] for dim in takers])):
-                    yield after, group
+                moved = tuple([atom for atoms, rest in zip(layout, left, strict=True) for atom in atoms[len(rest) :]])
+                yield moved, self._placed(left, moved, takers, tuple([rooms[dim] for dim in takers]))
 
     def count(self, atoms: Sequence[int]) -> int:
         """Into how many shards `atoms` split."""
         return math.prod([self.sizes[atom] for atom in atoms])
 
-    def _placed(
-        self, left: list[Atoms], moved: Sequence[int], takers: list[int], rooms: tuple[int, ...]
-    ) -> Iterator[Layout]:
+    def _placed(self, left: list[Atoms], moved: Atoms, takers: list[int], rooms: tuple[int, ...]) -> Iterator[Layout]:
         """`left` with each of the atoms `moved` in one of the dimensions `takers`."""
         shares = [_Share(((),) * len(takers), rooms)]
         for atom in moved:

@@ -34,12 +34,11 @@ class Farther:
         """Of a gather along some atoms, or of a reduction of which so much is left."""
         return self.farther * held * (self.cut.across(atoms) - 1) if self.far else 0
 
-    def of_exchange(self, held: int, before: Layout, after: Layout) -> int:
-        """Of an all_to_all between two layouts."""
+    def of_exchange(self, held: int, moved: Atoms) -> int:
+        """Of an all_to_all that moves some atoms."""
         if not self.far:
             return 0
-        gone = [atom for old, new in zip(before, after, strict=True) for atom in old[len(new) :]]
-        nodes = self.cut.across(gone)
+        nodes = self.cut.across(moved)
         return self.farther * (held // nodes * (nodes - 1))
 
     def of_permute(self, held: int, before: Layout, after: Layout) -> int:

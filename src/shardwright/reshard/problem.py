@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from shardwright.axes import Axes, AxisRef, axes_size, can_coexist, decompose, subtract_axes
+from shardwright.axes import Axes, AxisRef, axes_size, can_coexist, decompose, primes_of, subtract_axes
 from shardwright.cost.nodes import spread_of
-from shardwright.cost.torus import Line, Torus, lines_of
+from shardwright.cost.torus import Line, Torus, is_on_grid, lines_of
 from shardwright.errors import ShardingError
 from shardwright.mesh import Mesh
 from shardwright.reshard.atoms import Layout, Problem
@@ -110,6 +110,7 @@ def pose(
         far=far,
         farther=farther if far else 0,
         lines=_lines(atoms, source.mesh, torus if nodes is None else None),
+        is_on_grid=torus is not None and nodes is None and is_on_grid(source.mesh, torus),
     )
     kinds = dict(zip(problem.partial, [p.kind for p in entries], strict=True))
     return Frame(problem, atoms, dims, fixed, target.partial, kinds, farther > 0 and not far)
@@ -266,7 +267,7 @@ def _cuts(have: _Lists, goal: _Lists, awaiting: Axes, most_primes: int) -> dict[
         for left, right in zip(have, goal, strict=True)
         for ratio in _reduced_fraction(axes_size(left), axes_size(right))
     }
-    cuts = {axis: _into_primes(axis) for axis in atoms}
+    cuts = {axis: primes_of(axis) for axis in atoms}
     if not most_primes or sum(map(len, cuts.values())) > most_primes:
         cuts = {axis: _by_ratio(axis, ratios) for axis in atoms}
     if sum(map(len, cuts.values())) > _ATOMS:
@@ -277,19 +278,6 @@ def _cuts(have: _Lists, goal: _Lists, awaiting: Axes, most_primes: int) -> dict[
 def _reduced_fraction(numerator: int, denominator: int) -> tuple[int, int]:
     shared = math.gcd(numerator, denominator)
     return numerator // shared, denominator // shared
-
-
-def _into_primes(axis: AxisRef) -> Axes:
-    """`x:(1)12` → `x:(1)2, x:(2)2, x:(4)3`."""
-    pieces: list[AxisRef] = []
-    pre, rest, prime = axis.pre, axis.size, 2
-    while rest > 1:
-        if rest % prime:
-            prime += 1
-            continue
-        pieces.append(AxisRef(axis.name, pre, prime))
-        pre, rest = pre * prime, rest // prime
-    return tuple(pieces)
 
 
 def _by_ratio(axis: AxisRef, ratios: Iterable[int]) -> Axes:
@@ -334,12 +322,12 @@ def _unused(
     if nodes is not None:
         idle = _flat([_by_nodes(axis, source.mesh, nodes) for axis in idle])
     if torus is not None:
-        primes = _flat([_into_primes(axis) for axis in idle])
+        primes = _flat([primes_of(axis) for axis in idle])
         lines = _flat([_by_lines(axis, source.mesh, torus) for axis in idle])
         idle = primes if len(primes) + atoms <= _ATOMS_ON_LINES else lines
     for axis in sorted(idle, key=lambda axis: -axis.size):
         fits = any(size % axis.size == 0 for size in local)
-        for pieces in ((axis,),) if fits else (_into_primes(axis), (axis,)):
+        for pieces in ((axis,),) if fits else (primes_of(axis), (axis,)):
             if pieces and len(pieces) + len(chosen) + atoms <= most:
                 chosen += pieces
                 break

@@ -9,17 +9,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shardwright.axes import Axes, axes_size, common_prefix, subtract_axes
+from shardwright.axes import Axes, axes_size, common_prefix, primes_of, subtract_axes
 from shardwright.cost.hardware import Hardware
 from shardwright.cost.nodes import is_in_order, spread_of
 from shardwright.cost.price import Cost, price
-from shardwright.cost.torus import Torus, lines_of, torus_on
+from shardwright.cost.torus import Torus, is_on_grid, lines_of, torus_on
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.mesh import Mesh
 from shardwright.partition.proposals import Shardings
 from shardwright.partition.search.all_ways import Seconds
-from shardwright.partition.search.lying import Lying, lying_of
+from shardwright.partition.search.growing import Growing, growing
+from shardwright.partition.search.lying import lying_of
 from shardwright.sharding import Partial
 
 __all__ = ["Across", "across_torus", "between_nodes"]
@@ -36,24 +37,35 @@ def between_nodes(type: TensorType, sources: Shardings, targets: Shardings, hard
     return _across(type, sources, targets, _Cut(mesh, near), byte)
 
 
-def across_torus(type: TensorType, sources: Shardings, targets: Shardings, hardware: Hardware) -> list[Across]:
-    """What is known of all cuts of a torus into parts of as many places each along a dimension; nothing where it is not
-    one, or cuts axes unevenly.
+def across_torus(
+    type: TensorType, sources: Shardings, targets: Shardings, hardware: Hardware
+) -> list[Across | Growing]:
+    """What is known of all cuts of a torus into parts of as many places each along a dimension, and of what is done one
+    after the other; nothing where it is not one, or cuts axes unevenly.
     """
     mesh = sources[0].mesh
     torus = torus_on(mesh.size, hardware.links)
     if torus is None or mesh.size > (hardware.devices_near or mesh.size) or not _is_even(sources, targets):
         return []
-    if mesh.device_ids is not None or not all(_is_on_lines(lying_of(side), mesh, torus) for side in (sources, targets)):
+    if not is_on_grid(mesh, torus):
         return []
-    found, link = list[Across](), price(Cost(1.0), hardware)
+    found, link = list[Across | Growing](), price(Cost(1.0), hardware)
     for dim, length in enumerate(torus.lengths):
         for places in range(1, length):
-            if length % places == 0:
+            if length % places == 0 and _is_even_cut(mesh, torus, dim, places):
                 byte = link * places / (1 + (torus.closes and length > 2))
                 devices = mesh.size * places // length
                 found.append(_across(type, sources, targets, _Cut(mesh, devices, torus, dim, places), byte))
-    return found
+    more = growing(type, sources, targets, hardware, torus)
+    return found if more is None else [*found, more]
+
+
+@memoize
+def _is_even_cut(mesh: Mesh, torus: Torus, dim: int, places: int) -> bool:
+    """Whether as many devices along each part of an axis are in each of such parts of a dimension."""
+    atoms = itertools.chain(*[primes_of(mesh.axis(name)) for name, _ in mesh.axes])
+    lines = itertools.chain(*[lines_of((atom,), mesh, torus) for atom in atoms])
+    return all(line.is_cut_evenly(places) for line in lines if line.dim == dim)
 
 
 class _Cut(NamedTuple):
@@ -144,9 +156,3 @@ def _is_even(sources: Shardings, targets: Shardings) -> bool:
     """Whether all layouts are of one mesh, and of even parts."""
     mesh, is_even = sources[0].mesh, lying_of(sources).is_even and lying_of(targets).is_even
     return is_even and all(layout.mesh == mesh for layout in (*sources, *targets))
-
-
-def _is_on_lines(lying: Lying, mesh: Mesh, torus: Torus) -> bool:
-    """Whether dimensions of a torus cut devices along each axis that splits something, or is summed along, evenly."""
-    every = {axis for axes in lying.axes for axis in axes} | {p.axis for along in lying.partial for p in along}
-    return all(math.prod([line.size for line in lines_of((axis,), mesh, torus)]) == axis.size for axis in every)
