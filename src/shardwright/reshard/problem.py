@@ -77,9 +77,8 @@ def pose(
     """The problem of bringing a tensor of `shape` from `source` to `target`, both closed and dividing it.
 
     With `fine`, atoms are cut to primes where they are few then; with `idle`, axes that neither side uses may be used
-    on the way. Contributions of the kinds `by_hand` are gathered where they are not scattered. With `named`, only steps
-    of `sdy` are taken, along axes as one side has them. With `nodes`, what goes from one to another counts more; else,
-    with a torus, what goes over the busiest link counts.
+    on the way. Contributions of the kinds `by_hand` are gathered where not scattered. With `named`, only steps of `sdy`
+    are taken, along axes as one side has them. What goes between `nodes` counts more, else over links of a `torus`.
 
     Raises:
         ShardingError: `target` is partial in a way that `source` is not.
