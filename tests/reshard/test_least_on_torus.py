@@ -63,7 +63,9 @@ def test_no_chain_goes_below(mesh: Mesh, kind: str, record_property: Callable[[s
                 assert bound <= float(least) * (1 + 1e-4), (mesh, torus, layout, summed, target)
                 ratios.append(bound / float(least) if least else 1.0)
     record_property("summary", f"{len(ratios)} bounds on a torus are {sum(ratios) / len(ratios):.2f} of the least")
-    assert sum(ratios) / len(ratios) > (0.7 if is_on_grid(mesh, torus) else 0.2)
+    # on a line of eight without ends that meet, all but the nearest go through the same links
+    least_mean = 0.2 if not is_on_grid(mesh, torus) else 0.6 if kind == "line" else 0.8
+    assert sum(ratios) / len(ratios) > least_mean
 
 
 def test_what_is_on_a_grid_is_told_by_where_devices_stand() -> None:

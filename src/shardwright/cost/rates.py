@@ -6,30 +6,33 @@ on the way, and let the last layout leave some atoms unused. Then
 - it comes from `m` to `f` by gathers along atoms that are unused in the end, over their links. What is gathered along
   others as well must be cut again; that is never faster by more than `of_gathers` tells.
 - what changes its place is moved by an all_to_all, which takes as long as it takes to cross the middle of a line; or by
-  a permute, in which all that a device has goes over one link; or it is gathered along with the rest and cut, which
-  takes more than the others do.
+  a permute, in which all that a device has goes over one link; or it is gathered along with the rest and cut.
 
     >>> from shardwright.cost.torus import Line
     >>> ring, pair = (Line(0, 4, 4, 4, True),), (Line(1, 2, 2, 4, True),)
     >>> rates = rates_of((ring, pair))
     >>> rates.of_gathers(0b01), rates.of_gathers(0b11)
     (2.0, 3.0)
-    >>> rates.of_move
-    0.5
+    >>> rates.of_moves(0, Moves(2, 0b10))
+    1.0
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterable
 from functools import cached_property
+from typing import NamedTuple
 
-from shardwright.cost.torus import Line, Paths, join_lines, paths_along
+from shardwright.axes import Axes, AxisRef, axes_size, common_prefix, primes_of, subtract_axes
+from shardwright.cost.torus import Line, Paths, Torus, is_on_grid, join_lines, lines_of, paths_along
 from shardwright.memo import memoize
+from shardwright.mesh import Mesh
 
-__all__ = ["MOST_ATOMS", "Rates", "rates_of"]
+__all__ = ["Bits", "Moves", "Rates", "bits_of", "moves_between", "rates_of"]
 
-MOST_ATOMS = 10
+_MOST_ATOMS = 10
 """Of more atoms there are too many sets to look at."""
 
 
@@ -44,7 +47,7 @@ class Rates:
         """
         self.lines = lines
         self._paths: dict[int, Paths] = {}
-        self._known: dict[int, tuple[float, float]] = {}
+        self._known: dict[tuple[int, int], tuple[float, float]] = {}
 
     def paths(self, some: int) -> Paths:
         """What goes over the busiest links of devices that differ along a set of atoms."""
@@ -69,40 +72,155 @@ class Rates:
         return [1 / self.paths(some).of_gather for some in range(1 << len(self.lines))]
 
     @cached_property
-    def of_move(self) -> float:
-        """Of what a device holds, what goes over its busiest link in any all_to_all, or in half a permute."""
-        least = 0.5
-        for some in range(1, 1 << len(self.lines)):
-            least = min(least, self.paths(some).of_exchange * (1 - 1 / self.counts[some]))
-        return least
+    def crossing(self) -> list[float]:
+        """Of what a device holds, what goes over its busiest link at least in an all_to_all along an atom and others.
 
-    def of_gathers(self, unused: int) -> float:
-        """Over how many links at once a device comes to hold more, where a set of atoms is unused in the end."""
-        return self._at_best(unused)[0]
-
-    def of_moves(self, unused: int, moves: int) -> float:
-        """Of what a device holds, what goes over its busiest link at least, besides, where so much must be moved: one
-        if an all_to_all does, two if it takes two of them or a permute.
+        For each set of them that of the worst.
         """
-        return min(moves * self.of_move, self._at_best(unused)[1]) if moves else 0.0
+        sets = range(1, 1 << len(self.lines))
+        of_set = [self.paths(some).of_exchange * (1 - 1 / self.counts[some]) for some in sets]
+        atoms = [1 << atom for atom in range(len(self.lines))]
+        of_atom = {atom: min([of for some, of in zip(sets, of_set, strict=True) if some & atom]) for atom in atoms}
+        found = [0.0]
+        for atom in atoms:
+            found += [max(before, of_atom[atom]) for before in found]
+        return found
 
-    def _at_best(self, unused: int) -> tuple[float, float]:
+    @cached_property
+    def least_crossing(self) -> float:
+        """The same of any all_to_all."""
+        return min([self.crossing[1 << atom] for atom in range(len(self.lines))], default=0.0)
+
+    def of_gathers(self, unused: int, at_hand: int | None = None) -> float:
+        """Over how many links at once a device comes to hold more, where a set of atoms is unused in the end.
+
+        Arguments:
+            unused: The set.
+            at_hand: All atoms that may be used on the way, if not all are.
+        """
+        return self._at_best(unused, at_hand)[0]
+
+    def of_moves(self, unused: int, moves: Moves, at_hand: int | None = None) -> float:
+        """Of what a device holds, what goes over its busiest link at least, besides, to move what is out of place."""
+        if not moves.times:
+            return 0.0
+        worst, otherwise = self.crossing[moves.atoms], self.of_gathered_along(unused, at_hand)
+        if moves.times == 1:
+            return min(worst, otherwise)
+        return min(worst + self.least_crossing, max(1.0, worst), otherwise)
+
+    def of_gathered_along(self, unused: int, at_hand: int | None = None) -> float:
+        """Of what a device holds, what goes over its busiest link more, where other atoms are gathered as well."""
+        return self._at_best(unused, at_hand)[1]
+
+    def _at_best(self, unused: int, at_hand: int | None) -> tuple[float, float]:
         """Links of gathers, and of what a device holds what those take more that gather along other atoms as well."""
-        known = self._known.get(unused)
+        every = len(self.counts) - 1 if at_hand is None else at_hand
+        known = self._known.get((unused, every))
         if known is None:
             links, more = 1.0, math.inf
-            sets = [(some, self.counts[some], self.counts[some & unused]) for some in range(1, len(self.counts))]
+            within = [some for some in range(1, len(self.counts)) if not some & ~every]
+            sets = [(some, self.counts[some], self.counts[some & unused]) for some in within]
             for some, count, growing in sets:
                 if growing > 1:
                     links = max(links, self.links[some] * (growing - 1) / (count - 1))
             for some, count, growing in sets:
                 if some & ~unused:
                     more = min(more, (count - 1) / self.links[some] - (growing - 1) / links)
-            known = self._known[unused] = links, more
+            known = self._known[unused, every] = links, more
         return known
+
+    def least(
+        self,
+        used: int,
+        needed: int,
+        awaiting: int,
+        places: Iterable[tuple[int, int]],
+        whole: float,
+        at_hand: int | None = None,
+    ) -> float:
+        """What goes over the busiest link of a device at least to reduce, to gather and to move, one after the other.
+
+        Arguments:
+            used: The atoms that split something at first.
+            needed: And those that do so in the end.
+            awaiting: Those along which contributions are combined.
+            places: For each dimension what splits it at first and what in the end, without what it begins with.
+            whole: What there is in all.
+            at_hand: All atoms that may be used on the way, if not all are.
+        """
+        every = len(self.counts) - 1 if at_hand is None else at_hand
+        unused, moves = every & ~needed, moves_between(places, used, needed)
+        links, more = self.of_gathers(unused, every), self.of_moves(unused, moves, every)
+        more += (self.counts[awaiting] - 1) / self.links[awaiting]
+        final, held = whole / self.counts[needed], whole / self.counts[used | needed | awaiting]
+        return min([(final - most) / links + more * most for most in (whole / self.counts[every], held)])
+
+
+class Moves(NamedTuple):
+    """What is out of place of what splits something at first and in the end.
+
+    Attributes:
+        times: How often something must be moved: not at all, by an all_to_all, or by two of them or a permute, where
+            something stands before another or goes where that comes from.
+        atoms: What must be.
+    """
+
+    times: int
+    atoms: int
+
+
+def moves_between(places: Iterable[tuple[int, int]], used: int, needed: int) -> Moves:
+    """What is out of place, by what splits each dimension at first and in the end, behind what it begins with."""
+    times = atoms = 0
+    for here, goal in places:
+        leaving, entering = here & needed & ~goal, goal & used & ~here
+        atoms |= leaving | (here & goal)
+        times = max(times, 2 if here & goal or (leaving and entering) else int(leaving > 0))
+    return Moves(times, atoms)
 
 
 @memoize
 def rates_of(lines: tuple[tuple[Line, ...], ...]) -> Rates:
     """The rates of these atoms, once."""
     return Rates(lines)
+
+
+class Bits(NamedTuple):
+    """The axes of a mesh by their smallest parts.
+
+    Attributes:
+        atoms: The parts, each of prime size: sets of them are told by bits.
+        rates: What collectives along some of them take at best.
+    """
+
+    atoms: Axes
+    rates: Rates
+
+    def tells(self, axes: Iterable[AxisRef]) -> bool:
+        """Whether all of some axes are made of such parts."""
+        every = dict.fromkeys(axes)
+        return all(axes_size([atom for atom in self.atoms if axis.contains(atom)]) == axis.size for axis in every)
+
+    def of(self, axes: Iterable[AxisRef]) -> int:
+        """The parts of some axes."""
+        found = 0
+        for axis in axes:
+            for number, atom in enumerate(self.atoms):
+                if axis.contains(atom):
+                    found |= 1 << number
+        return found
+
+    def behind(self, old: Axes, new: Axes) -> tuple[int, int]:
+        """The parts of two lists behind what both begin with."""
+        same = common_prefix(old, new)
+        return self.of(subtract_axes(old, same)), self.of(subtract_axes(new, same))
+
+
+@memoize
+def bits_of(mesh: Mesh, torus: Torus) -> Bits | None:
+    """The bits of a mesh; `None` where dimensions of the torus cut its axes unevenly, or parts are too many."""
+    atoms = tuple(itertools.chain(*[primes_of(mesh.axis(name)) for name, size in mesh.axes if size > 1]))
+    if not 0 < len(atoms) <= _MOST_ATOMS or not is_on_grid(mesh, torus):
+        return None
+    return Bits(atoms, rates_of(tuple([lines_of((atom,), mesh, torus) for atom in atoms])))

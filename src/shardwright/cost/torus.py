@@ -94,14 +94,6 @@ class Line(NamedTuple):
         """Whether they take up all places of a ring."""
         return self.closes and self.span == self.length
 
-    def sides(self, places: int) -> int:
-        """In how many parts of so many places each they are."""
-        return min(self.size, max(1, self.span // places))
-
-    def is_cut_evenly(self, places: int) -> bool:
-        """Whether as many are in each of these parts."""
-        return self.size % self.sides(places) == 0
-
     @property
     def links(self) -> float:
         """Over how many links at once each receives what all get."""

@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 
 from shardwright.axes import axes_size
 from shardwright.cost.price import Cost
+from shardwright.cost.rates import bits_of
+from shardwright.cost.torus import Torus
 from shardwright.sharding import TensorSharding
 from shardwright.steps import local_bytes
 
-__all__ = ["least_cost", "least_of_sums"]
+__all__ = ["least_cost", "least_of_sums", "least_over_links"]
 
 
 def least_cost(shape: tuple[int, ...], element_bytes: int, source: TensorSharding, target: TensorSharding) -> Cost:
@@ -46,6 +48,27 @@ def least_cost(shape: tuple[int, ...], element_bytes: int, source: TensorShardin
         sent = max(sent, needed + total * (contributions - 2) / source.mesh.size)
         starts += 1
     return Cost(sent, starts)
+
+
+def least_over_links(
+    shape: tuple[int, ...],
+    element_bytes: int,
+    source: TensorSharding,
+    target: TensorSharding,
+    torus: Torus,
+    idle: bool,
+) -> float:
+    """The bytes that go over the busiest link of a device at least, where what neither side uses helps, or not: see
+    `cost.rates`; nothing where unknown.
+    """
+    bits, mesh = bits_of(source.mesh, torus), source.mesh
+    used, needed, made, staying = source.used_axes, target.used_axes, source.partial_axes, target.partial_axes
+    if bits is None or mesh != target.mesh or staying or not bits.tells((*used, *needed, *made)):
+        return 0.0
+    places = [bits.behind(*pair) for pair in zip(source.axes, target.axes, strict=True)]
+    at_hand = None if idle else bits.of((*used, *needed, *made))
+    whole = float(math.prod(shape) * element_bytes)
+    return bits.rates.least(bits.of(used), bits.of(needed), bits.of(made), places, whole, at_hand)
 
 
 def least_of_sums(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterable
 from functools import cached_property
 
 from shardwright.cost.rates import Rates, rates_of
 from shardwright.cost.torus import join_lines
 from shardwright.reshard.atoms import EXCHANGE, GATHER, PERMUTE, Atoms, Layout, Problem, SearchState
-from shardwright.reshard.cuts import Cut
 
 __all__ = ["UNIT", "Busiest"]
 
@@ -29,7 +29,6 @@ class Busiest:
         """Remember nothing yet."""
         self.problem, self.lines = problem, problem.lines
         self.is_exact = problem.is_on_grid and not any(problem.clashes)
-        self.every, self.whole = (1 << len(problem.sizes)) - 1, math.prod(problem.sizes) ** 2
 
     def __bool__(self) -> bool:
         return bool(self.lines)
@@ -47,9 +46,9 @@ class Busiest:
         return rates_of(self.lines)
 
     @cached_property
-    def target_used(self) -> int:
+    def needed(self) -> int:
         """The atoms that the target uses."""
-        return sum([1 << atom for atoms in self.problem.target for atom in atoms])
+        return _bits(itertools.chain(*self.problem.target))
 
     @cached_property
     def fastest(self) -> float:
@@ -57,72 +56,30 @@ class Busiest:
         links = sum([1 + line.is_ring for line in join_lines(itertools.chain(*self.lines))])
         return UNIT / max(1, links)
 
-    @cached_property
-    def cuts(self) -> list[tuple[Cut, float]]:
-        """All cuts, and how long what a device sends across takes."""
-        return [(Cut(self.problem, dict(sides)), weight) for sides, weight in self._cuts().items()]
-
-    def _cuts(self) -> dict[tuple[tuple[int, int], ...], float]:
-        """All cuts of a dimension into parts of so many places, by the sides that they have, and how long what a device
-        sends across takes: of cuts with the same sides, the longest. No side may have more devices than another.
-        """
-        found: dict[tuple[tuple[int, int], ...], float] = {}
-        for line in join_lines(itertools.chain(*self.lines)):
-            cut = [[(atom, one) for one in lines if one.dim == line.dim] for atom, lines in enumerate(self.lines)]
-            along = tuple(itertools.chain(*cut))
-            for places in range(1, line.length):
-                sides = tuple([(atom, one.sides(places)) for atom, one in along if one.sides(places) > 1])
-                is_even = line.length % places == 0 and all(one.is_cut_evenly(places) for _, one in along)
-                if sides and is_even:
-                    found[sides] = max(found.get(sides, 0.0), UNIT * places / (1 + line.closes))
-        return found
-
     def to_send(self, state: SearchState, sent: int) -> int:
         """What goes over the busiest link at least where so much is sent at least."""
         if not self.is_exact:
             return math.floor(self.fastest * sent)
-        across = [weight * cut.to_cross(state.layout, state.partial) for cut, weight in self.cuts]
-        return math.floor(max([self.fastest * sent, *across, UNIT * self._to_grow(state)]))
+        return math.floor(max(self.fastest * sent, UNIT * self._to_grow(state)))
 
     def _to_grow(self, state: SearchState) -> float:
-        """What it takes at least to reduce, to gather and to move what is out of place, one after the other: see
-        `cost.rates`.
-        """
+        """What it takes at least to reduce, to gather and to move what is out of place, one after the other."""
         if not state.permuted:
             return 0.0
-        used, misplaced = self._out_of_place(state.layout)
-        summed = sum([1 << atom for atom in state.partial])
-        counts = self.rates.counts
-        final, least = self.whole / counts[self.target_used], self.whole / counts[-1]
-        held = self.whole / counts[used | self.target_used | summed]
-        unused = self.every & ~self.target_used
-        links, moves = self.rates.of_gathers(unused), self.rates.of_moves(unused, misplaced)
-        sums = (counts[summed] - 1) / self.rates.links[summed]
-        return float(min([(final - most) / links + (moves + sums) * most for most in (least, held)]))
-
-    def _out_of_place(self, layout: Layout) -> tuple[int, int]:
-        """Which atoms a layout uses, and how much is to be moved of those that the target uses too: nothing, what one
-        all_to_all does, or what takes two.
-        """
-        used = sum([1 << atom for atoms in layout for atom in atoms])
-        moves = 0
-        for old, new in zip(layout, self.problem.target, strict=True):
-            same = 0
-            while same < min(len(old), len(new)) and old[same] == new[same]:
-                same += 1
-            here, goal = (sum([1 << atom for atom in atoms[same:]]) for atoms in (old, new))
-            leaving, entering = here & self.target_used & ~goal, goal & used & ~here
-            if here & goal or (leaving and entering):
-                return used, 2
-            if leaving:
-                moves = 1
-        return used, moves
+        places = list[tuple[int, int]]()
+        for old, new in zip(state.layout, self.problem.target, strict=True):
+            same = next((at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), None)
+            if same is None:
+                same = min(len(old), len(new))
+            places.append((_bits(old[same:]), _bits(new[same:])))
+        used, whole = _bits(itertools.chain(*state.layout)), math.prod(self.problem.sizes) ** 2
+        return self.rates.least(used, self.needed, _bits(state.partial), places, whole)
 
     def weighed(self, kind: str, atoms: Atoms, sent: int) -> int:
         """What goes over the busiest link of a step along some atoms that sends so much."""
         if not self.lines:
             return sent
-        paths = self.rates.paths(sum([1 << atom for atom in atoms]))
+        paths = self.rates.paths(_bits(atoms))
         return round(UNIT * paths.part_of(_KINDS.get(kind, "all_reduce")) * sent)
 
     def together(self, ready: Atoms) -> list[Atoms]:
@@ -144,3 +101,7 @@ class Busiest:
                     same += 1
                 moved.update(old[same:], new[same:])
         return tuple(moved)
+
+
+def _bits(atoms: Iterable[int]) -> int:
+    return sum([1 << atom for atom in atoms])

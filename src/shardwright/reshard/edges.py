@@ -44,12 +44,11 @@ class Ways:
 
     Attributes:
         least: What each of them and all after it send at least.
-        is_rare: Whether they are seldom part of a best chain.
     """
 
-    def __init__(self, least: int, listed: Iterator[Edge], is_rare: bool = False) -> None:
+    def __init__(self, least: int, listed: Iterator[Edge]) -> None:
         """Remember how they are made."""
-        self.least, self.is_rare, self._listed = least, is_rare, listed
+        self.least, self._listed = least, listed
 
     @cached_property
     def edges(self) -> tuple[Edge, ...]:
@@ -185,7 +184,7 @@ class Edges:
         else:
             yield Ways(self.unit * held + lacking, self.permutes(state, held))
             if state.permuted and not self.problem.named and (not self.over or len(self.sizes) <= _FEW):
-                yield Ways(self.unit * held + lacking, self.permutes_in_parts(state, held), bool(self.over))
+                yield Ways(self.unit * held + lacking, self.permutes_in_parts(state, held))
         yield Ways(0, self.gathers(state, held))
 
     def slices(self, state: SearchState) -> Iterator[Edge]:

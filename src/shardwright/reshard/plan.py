@@ -16,7 +16,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from shardwright.axes import overlaps_any
 from shardwright.cost.collectives import combined_by_hand
 from shardwright.cost.hardware import Hardware, Links, current_hardware
 from shardwright.cost.nodes import spread_of
@@ -24,27 +23,25 @@ from shardwright.cost.price import Cost, Kinds, price, step_cost
 from shardwright.cost.torus import Torus, most_links, torus_on
 from shardwright.errors import ShardingError
 from shardwright.memo import memoize
+from shardwright.reshard.at_once import cut_or_gathered, gathered_by_all, is_gathered, reduction_in_place
 from shardwright.reshard.atoms import Problem
-from shardwright.reshard.bound import least_cost
+from shardwright.reshard.bound import least_cost, least_over_links
 from shardwright.reshard.chain import steps_along
 from shardwright.reshard.edges import Edges
 from shardwright.reshard.problem import Nodes, idle_axes, pose
 from shardwright.reshard.search import AGAIN, EXPANSIONS, ON_TORUS, edges_of, least_peak, search
 from shardwright.reshard.written import joined, on_one_mesh, renaming, wide
 from shardwright.sharding import TensorSharding, same_grid
-from shardwright.steps import (
-    AllGather,
-    AllReduce,
-    AllSlice,
-    Step,
-    local_bytes,
-)
+from shardwright.steps import Step, local_bytes
 from shardwright.words import counted
 
 __all__ = ["ReshardPlan", "plan", "weigh"]
 
-_WORTH = 0.99
-"""What part of the time is less, of a plan that goes over more links: prices are wrong by more than a hundredth."""
+_SAME = 1 - 1e-9
+"""What part of the time is rounding."""
+
+_MANY, _FOR_ALL = 4, 0.2
+"""Of more atoms of a torus all looks are taken where this part of the time may be gained."""
 
 _DIGITS = 6
 """How exactly searches are told what is known: in so many binary digits."""
@@ -154,6 +151,28 @@ class _ReshardQuestion:
         farther = price(Cost(bytes_between_nodes=1.0), self.hardware) / price(Cost(1.0), self.hardware)
         return Nodes(near, max(0, round(farther)))
 
+    @property
+    def at_once(self) -> ReshardPlan | None:
+        """What to do where that is one step, devices having a link each."""
+        if self.memory is not None:
+            return None
+        step = cut_or_gathered(self.source, self.target) or reduction_in_place(self.source, self.target, self.by_hand)
+        return None if step is None else self.weighed([step])
+
+    @property
+    def gathered_by_all(self) -> ReshardPlan | None:
+        """What to do where one dimension is gathered over links of a torus."""
+        if self.memory is not None or self.named or self.torus is None:
+            return None
+        steps = gathered_by_all(self.shape, self.source, self.target, self.torus)
+        return None if steps is None else self.weighed(steps)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether a device holds less of what is complete in the end than at first."""
+        before, after = (local_bytes(self.shape, self.element_bytes, end) for end in (self.source, self.target))
+        return not self.source.partial and after < before
+
     def price(self, candidate: ReshardPlan) -> float:
         return price(candidate.cost, self.hardware)
 
@@ -166,7 +185,7 @@ def _cheapest(question: _ReshardQuestion) -> ReshardPlan:
     """The best plan; atoms are cut further, and idle axes used, where that may be cheaper or is needed for memory."""
     if question.torus is not None:
         return _on_torus(question)
-    known = _cut_or_gathered(question) or _reduction_in_place(question)
+    known = question.at_once
     plans, least, asked = ([known], True, None) if known is not None else _searched(question)
     if not plans or not least:
         plans += _searched(question, plans, asked, fine=True)[0]
@@ -179,72 +198,36 @@ def _cheapest(question: _ReshardQuestion) -> ReshardPlan:
 
 
 def _on_torus(question: _ReshardQuestion) -> ReshardPlan:
-    """The best plan over all links of devices. One reduction, or gathers along the axes that leave, stay what they
-    are where a device has one link, unless another plan takes a hundredth less.
-    """
-    plain = _cut_or_gathered(question) or _reduction_in_place(question)
-    found = [plain] if plain is not None else [] if question.nodes is not None else _searched(question)[0]
-    if question.nodes is not None or not found:  # what is sent between nodes takes longer than all else
+    """The best plan over all links of devices."""
+    if question.nodes is not None:  # what is sent between nodes takes longer than all else
         return question.weighed(_cheapest(replace(question, hardware=question.hardware.with_a_link())).steps)
-    least, best = _least(question), min(found, key=question.price)
-    if plain is not None and least < _WORTH * question.price(best):
+    together = question.gathered_by_all
+    if together is not None:
+        return together
+    plain, has_idle = question.at_once, bool(idle_axes(question.source, question.target))
+    found = [plain] if plain is not None else _searched(question)[0]
+    if not found:
+        return question.weighed(_cheapest(replace(question, hardware=question.hardware.with_a_link())).steps)
+    best = min(found, key=question.price)
+    if plain is not None and _least(question) < _SAME * question.price(best):
         best = min([best, *_searched(question, found)[0]], key=question.price)
-    if not _is_gathered(question):  # what devices share, others gather in the end
-        least = max(least, _least(question, starts=2))
-    if idle_axes(question.source, question.target) and least < _WORTH * question.price(best):
-        best = min([best, *_searched(question, [best], fine=True, idle=True)[0]], key=question.price)
-    return best if plain is None or question.price(best) < _WORTH * question.price(plain) else plain
+    # what devices share, others gather in the end: not what is gathered anyhow, or cut there and moved away
+    starts = 0 if is_gathered(question.source, question.target) or question.is_cut else 2
+    least = _least(question, starts, idle=True) if has_idle else math.inf
+    if least < _SAME * question.price(best):
+        best = min([best, *_searched(question, [best], fine=True, idle=True, least=least)[0]], key=question.price)
+    return best
 
 
-def _is_gathered(question: _ReshardQuestion) -> bool:
-    """Whether nothing is to be done but to cut some dimensions and gather others, so that one collective may be enough
-    whoever takes part.
+def _least(question: _ReshardQuestion, starts: int = 0, idle: bool = False) -> float:
+    """What no plan takes less than that goes over all links of a torus, in so many collectives at least, where idle
+    devices help or not.
     """
-    pairs = list(zip(question.source.axes, question.target.axes, strict=True))
-    is_plain = all(old[: len(new)] == new or new[: len(old)] == old for old, new in pairs)
-    used, gained = question.source.used_axes, [axis for old, new in pairs for axis in new[len(old) :]]
-    return not question.source.partial and is_plain and not any(overlaps_any(axis, used) for axis in gained)
-
-
-def _least(question: _ReshardQuestion, starts: int = 0) -> float:
-    """What no plan takes less than that goes over all links of a torus, in so many collectives at least."""
-    least = least_cost(question.shape, question.element_bytes, question.source, question.target)
-    links = 1 if question.torus is None else most_links(question.torus)
-    beside = least.bytes_sent * (1 - 1 / links)
-    return price(least._replace(starts=max(starts, least.starts), bytes_beside=beside), question.hardware)
-
-
-def _reduction_in_place(question: _ReshardQuestion) -> ReshardPlan | None:
-    """The plan for a tensor of which all contributions are combined and nothing else becomes otherwise.
-
-    That is what the search finds: reduce_scatters and all_gathers would send as much and be more collectives.
-    """
-    source, target, kinds = question.source, question.target, {p.kind for p in question.source.partial}
-    if source.axes != target.axes or target.partial or source.mesh != target.mesh or question.memory is not None:
-        return None
-    if len(kinds) != 1 or kinds & question.by_hand:
-        return None
-    step = AllReduce(source.mesh.in_order(source.partial_axes), *kinds)
-    return question.weighed([step])
-
-
-def _cut_or_gathered(question: _ReshardQuestion) -> ReshardPlan | None:
-    """The plan for a tensor that is split further, or less far, in each dimension as far as it was or is to be alike.
-
-    That is what the search finds: nothing is sent for the one; for the other what each device lacks, and each dimension
-    is gathered by itself. Three of them may be gathered by fewer collectives that send more.
-    """
-    source, target = question.source, question.target
-    is_plain = not (source.partial or target.partial) and source.mesh == target.mesh and question.memory is None
-    if not is_plain or source == target:
-        return None
-    pairs = list(zip(source.axes, target.axes, strict=True))
-    step: Step | None = None
-    if all(new[: len(old)] == old for old, new in pairs):
-        step = AllSlice(tuple([new[len(old) :] for old, new in pairs]))
-    elif sum([old != new for old, new in pairs]) <= 2 and all(old[: len(new)] == new for old, new in pairs):
-        step = AllGather(tuple([old[len(new) :] for old, new in pairs]))
-    return None if step is None else question.weighed([step])
+    ends = question.shape, question.element_bytes, question.source, question.target
+    least, torus = least_cost(*ends), question.torus
+    assert torus is not None, "asked where links make one"
+    over = max(least.bytes_sent / most_links(torus), least_over_links(*ends, torus, idle))
+    return price(Cost(over, max(starts, least.starts, over > 0)), question.hardware)
 
 
 def _is_shared(question: _ReshardQuestion, best: ReshardPlan, bound: float) -> bool:
@@ -272,13 +255,14 @@ def _searched(
     asked: Problem | None = None,
     fine: bool = False,
     idle: bool = False,
+    least: float = 0.0,
 ) -> tuple[list[ReshardPlan], bool, Problem]:
     """The plans worth comparing, each of fewer collectives than the one before; whether the first sends the least; and
     the problem that was searched.
 
     Where plans are known, only such are looked for as take less, and none where that was asked. Collectives are not
     saved at the cost of memory, of which the price says nothing: such plans hold no more than the larger of source and
-    target.
+    target. Where no plan takes less than `least`, many atoms of a torus are looked at the longer the more that leaves.
     """
     ends = question.shape, question.source, question.target
     frame = pose(*ends, fine, idle, question.by_hand, question.named, question.nodes, question.torus)
@@ -295,8 +279,11 @@ def _searched(
     unit = price(Cost(byte, bytes_between_nodes=frame.is_far * byte), question.hardware)
     looked = ON_TORUS if edges.over else AGAIN if known and not idle else EXPANSIONS
     if edges.over:  # or all are gathered at once, over all links
-        best, most_held = _WORTH * best, larger if most_held is None else most_held
-    fewest = 2 if idle and not _is_gathered(question) else 1
+        if len(frame.problem.sizes) > _MANY and known:
+            looked = math.ceil(ON_TORUS * min(1.0, (1 - least / best) / _FOR_ALL))
+        best, most_held = _SAME * best, larger if most_held is None else most_held
+    is_alone = not idle or is_gathered(question.source, question.target) or question.is_cut
+    fewest = 1 if is_alone else 2
     first = chain = search(frame.problem, most_held, None, _most_sent(question, best, fewest, unit), looked)
     starts = 0 if chain is None else chain.starts
     while chain is not None or starts > 1:

@@ -136,7 +136,7 @@ class _Search:
         self.least: _Cost = (0, 0, 0)
 
     def run(self) -> CheapestChain | None:
-        """A quick dive gives a chain to beat; the search proper then drops whatever cannot beat it."""
+        """A quick dive gives a chain to beat where none is known; the search proper drops whatever cannot beat it."""
         problem = self.problem
         start = SearchState(problem.source, problem.partial, not problem.permute, "")
         held = self.edges.local(start.layout)
@@ -147,11 +147,14 @@ class _Search:
         self.least = self.bound(start, (0, 0, max(held, self.edges.final)))
         if self.sends_too_much(self.least[0]):
             return None
-        self.explore(_Place(start, 0), greedily=True)
+        if self.most_sent is None:  # else there is something to beat, and a dive closes places that are reached better
+            self.explore(_Place(start, 0), greedily=True)
+            if self.best is None:
+                return None
+        if self.best is None or self.best[0] > self.least:
+            self.explore(_Place(start, 0), greedily=False)
         if self.best is None:
             return None
-        if self.best[0] > self.least:
-            self.explore(_Place(start, 0), greedily=False)
         cost, nodes = self.best
         return CheapestChain(nodes, cost[1], cost[0] == self.least[0])
 
@@ -167,7 +170,7 @@ class _Search:
             if (greedily and self.best is not None) or self.enough(order, len(closed)):
                 return
             closed.add(place)
-            for edge in self.onward(place, greedily):
+            for edge in self.onward(place):
                 after = _Place(edge.state, 0 if self.most_starts is None else place.started + edge.starts)
                 if after in closed:
                     continue
@@ -178,12 +181,12 @@ class _Search:
                     key = self.order(after, bound, greedily)
                     heapq.heappush(queue, (key, -len(self.labels), after))
 
-    def onward(self, place: _Place, greedily: bool) -> Iterator[Edge]:
+    def onward(self, place: _Place) -> Iterator[Edge]:
         """The steps from a place that may lead to less than what is known."""
         sent, *_ = self.labels[place].cost
         for ways in self.edges.leaving(place.state):
-            is_beaten = self.best is not None and sent + ways.least > self.best[0][0]
-            if not is_beaten and not self.sends_too_much(sent + ways.least) and not (greedily and ways.is_rare):
+            least = sent + ways.least
+            if not self.sends_too_much(least) and (self.best is None or least <= self.best[0][0]):
                 yield from ways.edges
 
     def order(self, place: _Place, bound: _Cost, greedily: bool) -> tuple[int, ...]:

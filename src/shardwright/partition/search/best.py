@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from shardwright.cost.hardware import current_hardware
 from shardwright.ir.graph import Graph
-from shardwright.memo import current_session
 from shardwright.partition.decide import decider
 from shardwright.partition.decisions import Computed, Decision, Decisions
 from shardwright.partition.op_split import Given
@@ -91,9 +90,6 @@ def search(
         most_held: Bytes that a device may hold of a tensor, or of each; `most_to_hold` where it is not said.
         targets: What the program asks for, if that is known.
 
-    On a torus more ways take about as long as one another: where it is not clear at first what is best there, what
-    would be chosen if devices had one link is looked at, too.
-
     Returns:
         What is decided by what was chosen, and what the search came to.
 
@@ -107,13 +103,7 @@ def search(
     before = seconds_of(decided, hardware)
     held = most_to_hold(decided) if most_held is None else most_held
 
-    def with_a_link() -> tuple[Decisions, float]:
-        with current_session().on(hardware.with_a_link()):
-            other, _ = search(graph, effort, None, most_held, targets)
-        return other, seconds_of(Decided(graph, other, times), hardware)
-
-    elsewhere = None if hardware.torus_dimensions is None else with_a_link
-    chosen = choose(decided, decide, Best(first, before, 0.0, 0), held, BUDGETS[effort], targets, elsewhere)
+    chosen = choose(decided, decide, Best(first, before, 0.0, 0), held, BUDGETS[effort], targets)
     otherwise = _otherwise(first, chosen.decisions)
     least, alike = (min(one, chosen.seconds) for one in (chosen.bound, max(chosen.bound, chosen.alike)))
     return chosen.decisions, Searched(otherwise, chosen.seconds, before, least, chosen.rounds, alike)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +23,8 @@ from shardwright.memo import memoize
 from shardwright.partition.edges import edge_cost, leads_to
 from shardwright.partition.proposals import Shardings
 from shardwright.partition.search.all_ways import Seconds
-from shardwright.partition.search.far import across_torus, between_nodes
+from shardwright.partition.search.far import far_between
+from shardwright.partition.search.growing import growing
 from shardwright.partition.search.lying import lying_of
 from shardwright.reshard.bound import least_of_sums
 from shardwright.sharding import TensorSharding, same_placement
@@ -134,34 +134,33 @@ def _table(type: TensorType, sources: Shardings, targets: Shardings, hardware: H
     byte = price(Cost(1.0), hardware) / (1 if torus is None else most_links(torus))
     before, after = lying_of(sources).partial, lying_of(targets).partial
     lacking, moves = _of_moved(sources, targets)
-    far, cuts = between_nodes(type, sources, targets, hardware), across_torus(type, sources, targets, hardware)
+    far, over = far_between(type, sources, targets, hardware), growing(type, sources, targets, hardware)
     moved, started = lacking * needed * byte, moves * start
     if () in before and len(before) == len(after) == 1:
-        return _longest(moved, [cut.moved(()) for cut in cuts], far.moved(()) if far else None) + started
+        return _longest(moved, over.moved(()) if over else None, far.moved(()) if far else None) + started
     table = np.full((len(sources), len(targets)), math.inf)
     held, whole, devices = _held(type, sources), float(type.bytes), sources[0].mesh.size
     for (made, rows), (along, columns) in itertools.product(before.items(), after.items()):
         places = np.ix_(rows, columns)
         if set(along) == set(made):  # each device receives, or has, contributions of its own to all that it needs
-            longest = _longest(moved, [cut.moved(along) for cut in cuts], far.moved(along) if far else None)
+            longest = _longest(moved, over.moved(along) if over else None, far.moved(along) if far else None)
             table[places] = (longest + started)[places]
         elif set(along) < set(made):
             contributions, staying = (axes_size([p.axis for p in partial]) for partial in (made, along))
             sums = (contributions // staying, whole * staying, devices)
             sent, starts = least_of_sums(held[rows, None], needed[columns], *sums)
             reduced = contributions > staying  # by a collective that leaves where all lies, but for what it cuts
-            across = [cut.summed(made, along)[places] for cut in cuts]
+            over_links = over.summed(made, along)[places] if over else None
             longer = far.summed(made, along)[places] if far else None
             starts = np.maximum(starts, moves[places] + reduced)
-            table[places] = _longest(sent * byte, across, longer) + starts * start
+            table[places] = _longest(sent * byte, over_links, longer) + starts * start
     return table
 
 
-def _longest(sent: Seconds, across: Sequence[Seconds], longer: Seconds | None) -> Seconds:
-    """The seconds that it takes at least, as long as sending or getting across any cut, and longer to other nodes."""
-    for seconds in across:
-        sent = np.maximum(sent, seconds)
-    return sent if longer is None else sent + longer
+def _longest(sent: Seconds, over: Seconds | None, longer: Seconds | None) -> Seconds:
+    """The seconds that it takes at least: as long as sending, or what goes over links, and longer to other nodes."""
+    most = sent if over is None else np.maximum(sent, over)
+    return most if longer is None else most + longer
 
 
 @memoize

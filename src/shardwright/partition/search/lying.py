@@ -12,7 +12,7 @@ from shardwright.partition.proposals import Shardings
 from shardwright.partition.search.all_ways import Numbers
 from shardwright.sharding import Partial
 
-__all__ = ["Lying", "lying_of"]
+__all__ = ["Lying", "are_even", "lying_of"]
 
 
 class Lying(NamedTuple):
@@ -45,3 +45,9 @@ def lying_of(layouts: Shardings) -> Lying:
     groups = {along: np.array(some, dtype=np.intp) for along, some in partial.items()}
     is_even = all(layout.offsets is None and layout.halos is None for layout in layouts)
     return Lying(tuple(known), numbers, sizes[numbers], groups, is_even)
+
+
+def are_even(sources: Shardings, targets: Shardings) -> bool:
+    """Whether all layouts are of one mesh, and of even parts."""
+    is_even = lying_of(sources).is_even and lying_of(targets).is_even
+    return is_even and all(layout.mesh == sources[0].mesh for layout in (*sources, *targets))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from shardwright.cost.hardware import current_hardware
@@ -45,15 +45,6 @@ _POLISHED = 8
 _ROUNDED = 1e-9
 """A difference, of seconds of all, that is rounding."""
 
-_SHORTER = 4
-"""How many times as short proofs are where another choice was looked at: that had its own."""
-
-_TOLD = replace(NOTHING_GIVEN, is_told=True)
-"""By what choices were decided that come with all that is to be told of them."""
-
-Elsewhere = Callable[[], tuple[Decisions, float]]
-"""Gives another choice, and the seconds that it takes."""
-
 
 @dataclass(frozen=True, slots=True)
 class Best:
@@ -86,7 +77,6 @@ def choose(
     most_held: Most,
     budget: Budget,
     targets: Targets | None = None,
-    elsewhere: Elsewhere | None = None,
 ) -> Best:
     """The best choice for a propagated program, as far as it can be told.
 
@@ -98,12 +88,11 @@ def choose(
         most_held: Bytes that a device may hold of a tensor, or of each, where it does not already so.
         budget: What bounds the time that it takes.
         targets: What the program asks for, if that is known.
-        elsewhere: Another choice, and the seconds that it takes, asked for before anything is proven.
 
     Raises:
         ShardingError: what `decide` does.
     """
-    return _Choosing(decided, decide, first, outline(decided, most_held, targets), budget, elsewhere).run()
+    return _Choosing(decided, decide, first, outline(decided, most_held, targets), budget).run()
 
 
 class _Choosing:
@@ -114,10 +103,8 @@ class _Choosing:
         first: Best,
         choices: Outline,
         budget: Budget,
-        elsewhere: Elsewhere | None,
     ) -> None:
         self.graph = decided.graph
-        self.elsewhere = elsewhere
         self.decide = decide
         self.times = decided.times
         self.hardware = current_hardware()
@@ -154,9 +141,6 @@ class _Choosing:
     def look(self) -> None:
         """Choose, until no choice is better that is looked at."""
         for proves in (False, True) if self.first else ():
-            if proves and not self.is_done and self.elsewhere is not None:
-                self.take(*self.elsewhere())
-                self.reduced.left //= _SHORTER
             if proves and not self.folded.is_whole:  # what is proven of it is told of choices that are alike only
                 self.close = max(self.close, self.budget.near)
             last = self.best.rounds + self.budget.rounds
@@ -170,8 +154,9 @@ class _Choosing:
                 if not self.learns_from(solution, proves) and not is_new:
                     break
                 before = solution
-            for solution in self.passed if not proves else ():  # one may be as good as any: proofs take far longer
-                if not self.is_done:
+            for passed in self.passed if not proves else ():  # one may be as good as any: proofs take far longer
+                solution = solution_of(self.reduced.graph, passed.ways, self.distances, self.best.bound)
+                if not self.is_done and solution.seconds < self.best.seconds:  # it takes no less, however decided
                     self.learns_from(solution, in_full=False)
         for _ in range(_POLISHED if self.ways and not self.is_done else 0):
             ways = improved(self.reduced.graph, self.ways, self.distances, _ROUNDED * self.first)
@@ -180,11 +165,6 @@ class _Choosing:
             solution = solution_of(self.reduced.graph, ways, self.distances, self.best.bound)
             if not self.learns_from(solution) and ways != self.ways:
                 break
-
-    def take(self, decisions: Decisions, seconds: float) -> None:
-        """Take what was chosen elsewhere, if that is better."""
-        if seconds < self.best.seconds * (1 - _ROUNDED):
-            self.best, self.given = replace(self.best, decisions=decisions, seconds=seconds), _TOLD
 
     @property
     def is_done(self) -> bool:
