@@ -77,8 +77,7 @@ def made_explicit(
     """
     making = _Making(graph, annotated, optimize, to, clock, with_reasons)
     if effort == "lean":
-        with current_session().on(current_hardware().with_a_link()):
-            return _lean(making)
+        return _lean(making)
     found = making.improved(making.explicit(effort))
     searched = found.searched
     if optimize == "off" or searched is None or not searched.otherwise:
@@ -111,6 +110,11 @@ class _Making:
         """The explicit program as an effort has it."""
         with self.clock.stage("materialize"):
             return materialize(self.graph, self.annotated, effort, self.with_reasons)
+
+    def over_a_link(self, effort: str) -> Explicit:
+        """The same, decided as if devices had one link each."""
+        with current_session().on(current_hardware().with_a_link()):
+            return self.explicit(effort)
 
     def improved(self, explicit: Explicit, *, hoists: bool = True, orders: int | None = None) -> MadeExplicit:
         """Its collectives made better, and brought out of loops, where that is asked for; by other orders of ops, it
@@ -147,11 +151,13 @@ class _Making:
 
 
 def _lean(making: _Making) -> MadeExplicit:
-    """The fastest program that sends and holds hardly more than where each op is split by itself."""
+    """The fastest program that sends and holds hardly more than where each op is split by itself, as if devices had one
+    link: over several what sends more may take less.
+    """
     from shardwright.optimize import HOISTING
     from shardwright.optimize.compared import room_for_orders
 
-    plain, first = making.explicit("fast"), making.explicit("default")
+    plain, first = making.over_a_link("fast"), making.over_a_link("default")
     orders = room_for_orders(plain.graph, plain.graph)
     alone, hoists = making.improved(plain, orders=orders), True
     if any(change.by == HOISTING for change in alone.improvements or ()):
@@ -167,7 +173,7 @@ def _lean(making: _Making) -> MadeExplicit:
     if fastest.is_within(most) and fastest.is_worth_it(least):
         return found
     if not fastest.is_within(most):
-        explicit = making.explicit("lean")
+        explicit = making.over_a_link("lean")
         lean, demand = making.within(most, explicit, plain, hoists=hoists)
         if explicit.searched is not None and demand.is_within(most) and demand.is_worth_it(least):
             return _told(lean, _LEAN, demand, fastest, explicit.searched)
