@@ -212,7 +212,8 @@ class Bits(NamedTuple):
         return found
 
     def behind(self, old: Axes, new: Axes) -> tuple[int, int]:
-        """The parts of two lists behind what both begin with."""
+        """The parts of two lists behind what both begin with; axes of size 1 split nothing."""
+        old, new = (tuple([axis for axis in axes if axis.size > 1]) for axes in (old, new))
         same = common_prefix(old, new)
         return self.of(subtract_axes(old, same)), self.of(subtract_axes(new, same))
 

@@ -37,7 +37,7 @@ def growing(type: TensorType, sources: Shardings, targets: Shardings, hardware: 
     axes = itertools.chain.from_iterable([(*one.used_axes, *one.partial_axes) for one in every])
     if bits is None or not bits.tells(axes):
         return None
-    return Growing(bits, float(type.bytes), price(Cost(1.0), hardware), _places(sources, targets, bits))
+    return Growing(bits, type.bytes * price(Cost(1.0), hardware), sources, targets)
 
 
 class _Places(NamedTuple):
@@ -76,15 +76,15 @@ class Growing:
 
     Attributes:
         bits: The axes of the mesh.
-        bytes: Those of the tensor.
-        byte: How long one takes over one link.
-        places: What layouts use, and how much is out of place.
+        seconds: How long all bytes of the tensor take over one link.
+        sources: Some layouts.
+        targets: And others.
     """
 
     bits: Bits
-    bytes: float
-    byte: float
-    places: _Places
+    seconds: float
+    sources: Shardings
+    targets: Shardings
 
     def moved(self, along: _Partials) -> Seconds:
         """Of what is complete, or stays contributions along some axes."""
@@ -92,19 +92,24 @@ class Growing:
 
     def summed(self, made: _Partials, along: _Partials) -> Seconds:
         """Of contributions along some axes, of which those along others stay."""
-        rates, every = self.bits.rates, len(self.bits.rates.counts) - 1
         awaiting, staying = (self.bits.of([p.axis for p in partial]) for partial in (made, along))
-        awaiting &= ~staying
-        unused = [every & ~staying & ~int(needed) for needed in self.places.after]
-        links = np.array(list(map(rates.of_gathers, unused)))
-        worst = np.array(rates.crossing)[self.places.atoms]
-        twice = np.minimum(worst + rates.least_crossing, np.maximum(1.0, worst))
-        moves = np.where(self.places.moves == 2, twice, worst)  # nothing where nothing is to be moved
-        moves = np.minimum(moves, np.array(list(map(rates.of_gathered_along, unused))))
-        sums = (rates.counts[awaiting] - 1) / rates.links[awaiting]
-        counts = np.array(rates.counts, dtype=float)
-        final, least = self.bytes / counts[self.places.after], self.bytes / counts[every & ~staying]
-        held = self.bytes / counts[self.places.before[:, None] | self.places.after[None] | awaiting]
-        found = [(final - most) / links + (moves + sums) * most for most in (least, held)]
-        seconds: Seconds = self.byte * np.minimum(*found)
-        return seconds
+        return self.seconds * _parts(self.sources, self.targets, self.bits, awaiting & ~staying, staying)
+
+
+@memoize
+def _parts(sources: Shardings, targets: Shardings, bits: Bits, awaiting: int, staying: int) -> Seconds:
+    """Which part of a tensor goes over the busiest link at least, by the atoms along which contributions are combined,
+    and those along which they stay.
+    """
+    rates, places = bits.rates, _places(sources, targets, bits)
+    at_hand = len(rates.counts) - 1 & ~staying
+    unused = [at_hand & ~needed for needed in places.after.tolist()]
+    worst = np.array(rates.crossing)[places.atoms]
+    twice = np.minimum(worst + rates.least_crossing, np.maximum(1.0, worst))
+    moves = np.where(places.moves == 2, twice, worst)  # nothing where nothing is to be moved
+    moves = np.minimum(moves, np.array(list(map(rates.of_gathered_along, unused))))
+    moves += (rates.counts[awaiting] - 1) / rates.links[awaiting]
+    counts, links = np.array(rates.counts, dtype=float), np.array(list(map(rates.of_gathers, unused)))
+    final, held = 1 / counts[places.after], 1 / counts[places.before[:, None] | places.after[None] | awaiting]
+    found: Seconds = np.minimum(*[(final - most) / links + moves * most for most in (1 / counts[at_hand], held)])
+    return found
