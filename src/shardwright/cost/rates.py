@@ -48,6 +48,7 @@ class Rates:
         self.lines = lines
         self._paths: dict[int, Paths] = {}
         self._known: dict[tuple[int, int], tuple[float, float]] = {}
+        self._sums: dict[int, float] = {0: 0.0}
 
     def paths(self, some: int) -> Paths:
         """What goes over the busiest links of devices that differ along a set of atoms."""
@@ -109,6 +110,21 @@ class Rates:
             return min(worst, otherwise)
         return min(worst + self.least_crossing, max(1.0, worst), otherwise)
 
+    def of_sums(self, awaiting: int) -> float:
+        """Of what a device holds after it, what goes over its busiest link at least to combine contributions along a set.
+
+        Along some of its atoms first, so many times as much being left, then along the others.
+        """
+        known = self._sums.get(awaiting)
+        if known is None:
+            known, some = math.inf, awaiting
+            while some:
+                left = self.counts[awaiting] / self.counts[some]
+                taken = left * (self.counts[some] - 1) / self.links[some]
+                known, some = min(known, taken + self.of_sums(awaiting & ~some)), some - 1 & awaiting
+            self._sums[awaiting] = known
+        return known
+
     def of_gathered_along(self, unused: int, at_hand: int | None = None) -> float:
         """Of what a device holds, what goes over its busiest link more, where other atoms are gathered as well."""
         return self._at_best(unused, at_hand)[1]
@@ -152,7 +168,7 @@ class Rates:
         every = len(self.counts) - 1 if at_hand is None else at_hand
         unused, moves = every & ~needed, moves_between(places, used, needed)
         links, more = self.of_gathers(unused, every), self.of_moves(unused, moves, every)
-        more += (self.counts[awaiting] - 1) / self.links[awaiting]
+        more += self.of_sums(awaiting)
         final, held = whole / self.counts[needed], whole / self.counts[used | needed | awaiting]
         return min([(final - most) / links + more * most for most in (whole / self.counts[every], held)])
 

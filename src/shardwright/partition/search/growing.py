@@ -108,7 +108,7 @@ def _parts(sources: Shardings, targets: Shardings, bits: Bits, awaiting: int, st
     twice = np.minimum(worst + rates.least_crossing, np.maximum(1.0, worst))
     moves = np.where(places.moves == 2, twice, worst)  # nothing where nothing is to be moved
     moves = np.minimum(moves, np.array(list(map(rates.of_gathered_along, unused))))
-    moves += (rates.counts[awaiting] - 1) / rates.links[awaiting]
+    moves += rates.of_sums(awaiting)
     counts, links = np.array(rates.counts, dtype=float), np.array(list(map(rates.of_gathers, unused)))
     final, held = 1 / counts[places.after], 1 / counts[places.before[:, None] | places.after[None] | awaiting]
     found: Seconds = np.minimum(*[(final - most) / links + moves * most for most in (1 / counts[at_hand], held)])
