@@ -111,9 +111,9 @@ class Rates:
         return min(worst + self.least_crossing, max(1.0, worst), otherwise)
 
     def of_sums(self, awaiting: int) -> float:
-        """Of what a device holds after it, what goes over its busiest link at least to combine contributions along a set.
+        """Of what a device holds after it, what goes over its busiest link at least to combine contributions.
 
-        Along some of its atoms first, so many times as much being left, then along the others.
+        Along some atoms first, when there is so much the more of it, then along the others.
         """
         known = self._sums.get(awaiting)
         if known is None:

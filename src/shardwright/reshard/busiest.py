@@ -66,12 +66,8 @@ class Busiest:
         """What it takes at least to reduce, to gather and to move what is out of place, one after the other."""
         if not state.permuted:
             return 0.0
-        places = list[tuple[int, int]]()
-        for old, new in zip(state.layout, self.problem.target, strict=True):
-            same = next((at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), None)
-            if same is None:
-                same = min(len(old), len(new))
-            places.append((_bits(old[same:]), _bits(new[same:])))
+        pairs = itertools.starmap(_behind, zip(state.layout, self.problem.target, strict=True))
+        places = [(_bits(old), _bits(new)) for old, new in pairs]
         used, whole = _bits(itertools.chain(*state.layout)), math.prod(self.problem.sizes) ** 2
         return self.rates.least(used, self.needed, _bits(state.partial), places, whole)
 
@@ -96,11 +92,18 @@ class Busiest:
         moved = set[int]()
         for old, new in zip(before.layout, after, strict=True):
             if old != new:
-                same = 0
-                while same < min(len(old), len(new)) and old[same] == new[same]:
-                    same += 1
-                moved.update(old[same:], new[same:])
+                moved.update(*_behind(old, new))
         return tuple(moved)
+
+
+def _behind(old: Atoms, new: Atoms) -> tuple[Atoms, Atoms]:
+    """What is behind that with which both begin."""
+    same = 0
+    for one, other in zip(old, new, strict=False):
+        if one != other:
+            break
+        same += 1
+    return old[same:], new[same:]
 
 
 def _bits(atoms: Iterable[int]) -> int:
