@@ -82,7 +82,7 @@ def gathered_by_all(
 
     best = min(_sets_within(every), key=lambda some: (round(over(some), 9), some.bit_count()))
     shared = merge_axes(tuple([atom for number, atom in enumerate(bits.atoms) if best >> number & 1]))
-    gather = AllGather(_only(dim, source.rank, (*gone, *shared)))
+    gather = AllGather(_only(dim, source.rank, merge_axes((*gone, *shared))))
     return (AllSlice(_only(dim, source.rank, shared)), gather) if shared else (gather,)
 
 

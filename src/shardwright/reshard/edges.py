@@ -99,8 +99,18 @@ class Edges:
             known = self.locals[layout] = self.scale // math.prod([self.count(atoms) for atoms in layout])
         return known
 
+    @cached_property
+    def moves_all(self) -> bool:
+        """Whether what is in its final place may be moved away, as where both sides begin alike."""
+        pairs = zip(self.problem.source, self.problem.target, strict=True)
+        return any(old[:1] == new[:1] != () for old, new in pairs)
+
+    def movable(self, layout: Layout, dim: int) -> int:
+        """How many atoms of `dim` are taken away: those that are not in their final place, except by a permute."""
+        return len(layout[dim]) - (0 if self.moves_all else self.matched(layout, dim))
+
     def matched(self, layout: Layout, dim: int) -> int:
-        """How many atoms of `dim` are in their final place. No step takes them away again, except a permute."""
+        """How many atoms of `dim` are in their final place."""
         atoms = layout[dim]
         known = self.prefixes[dim].get(atoms)
         if known is None:
@@ -204,7 +214,7 @@ class Edges:
         """Takes the last atom of a dimension away; in a row, gathers are taken dimension by dimension."""
         for dim, atoms in enumerate(state.layout):
             run = f"{GATHER} {dim:02}"
-            movable = len(atoms) - self.matched(state.layout, dim)
+            movable = self.movable(state.layout, dim)
             if not movable or (state.run.startswith(GATHER) and run < state.run and self.is_alike):
                 continue
             for many in range(1, 1 + (1 if self.is_alike else movable)):
@@ -221,7 +231,7 @@ class Edges:
 
     def exchanges(self, state: SearchState, held: int, lacking: int) -> Iterator[Ways]:
         """Moves the last atoms of some dimensions to the ends of others, all at once."""
-        movable = [len(atoms) - self.matched(state.layout, dim) for dim, atoms in enumerate(state.layout)]
+        movable = [self.movable(state.layout, dim) for dim in range(len(state.layout))]
         for moved, layouts in self.all_to_alls.of(state.layout, movable):
             sent = held - held // self.count(moved)
             sent = self.over.weighed(EXCHANGE, moved, sent) + self.far.of_exchange(held, moved)

@@ -28,7 +28,7 @@ from shardwright.reshard.atoms import Problem
 from shardwright.reshard.bound import least_cost, least_over_links
 from shardwright.reshard.chain import steps_along
 from shardwright.reshard.edges import Edges
-from shardwright.reshard.problem import Nodes, idle_axes, pose
+from shardwright.reshard.problem import Nodes, idle_axes, moves_all, pose
 from shardwright.reshard.search import AGAIN, EXPANSIONS, ON_TORUS, edges_of, least_peak, search
 from shardwright.reshard.written import joined, on_one_mesh, renaming, wide
 from shardwright.sharding import TensorSharding, same_grid
@@ -37,8 +37,8 @@ from shardwright.words import counted
 
 __all__ = ["ReshardPlan", "plan", "weigh"]
 
-_SAME = 1 - 1e-9
-"""What part of the time is rounding."""
+_NOTHING = 0.01
+"""The part of a start that is no difference in time where links make a torus: small tensors keep what is simple."""
 
 _MANY, _FOR_ALL = 4, 0.2
 """Of more atoms of a torus all looks are taken where this part of the time may be gained."""
@@ -168,6 +168,13 @@ class _ReshardQuestion:
         return None if steps is None else self.weighed(steps)
 
     @property
+    def has_more_axes(self) -> bool:
+        """Whether there are axes that may help though nothing is to be done along them."""
+        pairs = zip(self.source.axes, self.target.axes, strict=True)
+        begins_alike = any(old[:1] == new[:1] != () for old, new in pairs) and moves_all(self.source.mesh)
+        return begins_alike or bool(idle_axes(self.source, self.target))
+
+    @property
     def is_cut(self) -> bool:
         """Whether a device holds less of what is complete in the end than at first."""
         before, after = (local_bytes(self.shape, self.element_bytes, end) for end in (self.source, self.target))
@@ -175,6 +182,10 @@ class _ReshardQuestion:
 
     def price(self, candidate: ReshardPlan) -> float:
         return price(candidate.cost, self.hardware)
+
+    def less_than(self, candidate: ReshardPlan) -> float:
+        """What takes less time, by as much as makes a difference where links make a torus."""
+        return self.price(candidate) - _NOTHING * price(Cost(starts=1), self.hardware)
 
     def weighed(self, steps: Sequence[Step]) -> ReshardPlan:
         """The plan of steps."""
@@ -201,22 +212,27 @@ def _on_torus(question: _ReshardQuestion) -> ReshardPlan:
     """The best plan over all links of devices."""
     if question.nodes is not None:  # what is sent between nodes takes longer than all else
         return question.weighed(_cheapest(replace(question, hardware=question.hardware.with_a_link())).steps)
-    together = question.gathered_by_all
+    plain, together = question.at_once, question.gathered_by_all
     if together is not None:
-        return together
-    plain, has_idle = question.at_once, bool(idle_axes(question.source, question.target))
+        return together if plain is None else _better(question, plain, [together])
     found = [plain] if plain is not None else _searched(question)[0]
     if not found:
         return question.weighed(_cheapest(replace(question, hardware=question.hardware.with_a_link())).steps)
     best = min(found, key=question.price)
-    if plain is not None and _least(question) < _SAME * question.price(best):
-        best = min([best, *_searched(question, found)[0]], key=question.price)
+    if plain is not None and _least(question) < question.less_than(best):
+        best = _better(question, best, _searched(question, found)[0])
     # what devices share, others gather in the end: not what is gathered anyhow, or cut there and moved away
     starts = 0 if is_gathered(question.source, question.target) or question.is_cut else 2
-    least = _least(question, starts, idle=True) if has_idle else math.inf
-    if least < _SAME * question.price(best):
-        best = min([best, *_searched(question, [best], fine=True, idle=True, least=least)[0]], key=question.price)
+    least = _least(question, starts, idle=True) if question.has_more_axes else math.inf
+    if least < question.less_than(best):
+        best = _better(question, best, _searched(question, [best], fine=True, idle=True, least=least)[0])
     return best
+
+
+def _better(question: _ReshardQuestion, best: ReshardPlan, others: Sequence[ReshardPlan]) -> ReshardPlan:
+    """The plan that takes least, or the first of all where that makes no difference."""
+    other = min([best, *others], key=question.price)
+    return other if question.price(other) < question.less_than(best) else best
 
 
 def _least(question: _ReshardQuestion, starts: int = 0, idle: bool = False) -> float:
@@ -274,14 +290,15 @@ def _searched(
     units = local(frame.problem.source)
     larger = max(units, local(frame.problem.target))
     most_held = None if question.memory is None else question.memory * units // max(1, held)
-    plans, best = list[ReshardPlan](), min(map(question.price, known), default=math.inf)
+    to_beat = question.less_than if edges.over else question.price
+    plans, best = list[ReshardPlan](), min(map(to_beat, known), default=math.inf)
     byte = held / units / edges.unit
     unit = price(Cost(byte, bytes_between_nodes=frame.is_far * byte), question.hardware)
     looked = ON_TORUS if edges.over else AGAIN if known and not idle else EXPANSIONS
     if edges.over:  # or all are gathered at once, over all links
         if len(frame.problem.sizes) > _MANY and known:
             looked = math.ceil(ON_TORUS * min(1.0, (1 - least / best) / _FOR_ALL))
-        best, most_held = _SAME * best, larger if most_held is None else most_held
+        most_held = larger if most_held is None else most_held
     is_alone = not idle or is_gathered(question.source, question.target) or question.is_cut
     fewest = 1 if is_alone else 2
     first = chain = search(frame.problem, most_held, None, _most_sent(question, best, fewest, unit), looked)

@@ -22,7 +22,7 @@ from shardwright.mesh import Mesh
 from shardwright.reshard.atoms import Layout, Problem
 from shardwright.sharding import Partial, TensorSharding
 
-__all__ = ["Frame", "Nodes", "idle_axes", "pose"]
+__all__ = ["Frame", "Nodes", "idle_axes", "moves_all", "pose"]
 
 _ATOMS = 6
 """How many atoms a search should have at most: cutting stops, and idle axes are left out, where it would have more."""
@@ -76,7 +76,7 @@ def pose(
 ) -> Frame:
     """The problem of bringing a tensor of `shape` from `source` to `target`, both closed and dividing it.
 
-    With `fine`, atoms are cut to primes where they are few then; with `idle`, axes that neither side uses may be used
+    With `fine`, atoms are cut to primes where they are few then; with `idle`, axes help that neither side uses, or both
     on the way. Contributions of the kinds `by_hand` are gathered where not scattered. With `named`, only steps of `sdy`
     are taken, along axes as one side has them. What goes between `nodes` counts more, else over links of a `torus`.
 
@@ -85,7 +85,7 @@ def pose(
     """
     reduced = _reduced(source, target)
     have, goal, awaiting = _common_parts(source.axes, target.axes, tuple([axis for axis, _ in reduced]))
-    fixed, have, goal = _without_start(have, goal)
+    fixed, have, goal = _without_start(have, goal, idle and torus is not None and moves_all(source.mesh))
     if not named:
         have, goal, awaiting = _cut_further(have, goal, awaiting, fine * _most_primes(idle, torus), source.mesh, nodes)
     atoms = tuple(dict.fromkeys((*_flat(have), *_flat(goal), *awaiting)))
@@ -124,9 +124,14 @@ def _most_primes(idle: bool, torus: Torus | None) -> int:
     return _ATOMS_ON_LINES if torus else _ATOMS - 2 * idle
 
 
-def _without_start(have: _Lists, goal: _Lists) -> tuple[_Lists, _Lists, _Lists]:
-    """The axes with which dimensions begin on both sides, and what is behind them on each."""
-    fixed = tuple(_shared_start(left, right) for left, right in zip(have, goal, strict=True))
+def moves_all(mesh: Mesh) -> bool:
+    """Whether axes are so few that what both sides begin with may be moved too, where links make a torus."""
+    return sum([len(primes_of(mesh.axis(name))) for name, size in mesh.axes if size > 1]) <= _ATOMS_ON_LINES
+
+
+def _without_start(have: _Lists, goal: _Lists, moves: bool) -> tuple[_Lists, _Lists, _Lists]:
+    """The axes with which dimensions begin on both sides, and stay, unless they may move; and what is behind them."""
+    fixed = tuple(() if moves else _shared_start(left, right) for left, right in zip(have, goal, strict=True))
     have, goal = (tuple(axes[len(same) :] for axes, same in zip(side, fixed, strict=True)) for side in (have, goal))
     return fixed, have, goal
 
