@@ -82,6 +82,37 @@ def test_no_chain_takes_less_time(mesh: Mesh, kind: str, record_property: Callab
     )
 
 
+HARD = {
+    "an exchange along with an idle axis": ("grid", [["a"], [], ["b"]], [[], ["a", "c"], []], 1 << 21),
+    "what both begin with is gathered and cut again": ("grid", [["b", "a"], ["c"]], [["a"], ["c"]], 1 << 24),
+    "a permute away from an idle axis": ("ring", [["a"]], [["b", "a"]], 1 << 20),
+    "more bytes by fewer collectives": ("line", [["c"], [], ["a"]], [["b", "c"], [], ["a"]], 1 << 21),
+}
+"""What earlier searches did not find: kind of torus, source, target, bytes."""
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_what_was_overlooked_once_is_found(name: str) -> None:
+    kind, before, after, size = HARD[name]
+    mesh, hardware = Mesh(a=2, b=2, c=2), machine(*TORI[kind])
+    shape = (16,) * len(before)
+    every = exhaustive(mesh, shape, torus_on(8, hardware.links))
+    numbers = {axis.name: number for number, axis in enumerate(primes(mesh))}
+    source, target = (tuple(tuple(numbers[axis] for axis in axes) for axes in one) for one in (before, after))
+    state, nothing = (target, frozenset[int]()), frozenset[int]()
+    layers = every.frontiers((source, nothing), max(every.held(source), every.held(target)))
+    element = size // math.prod(shape)
+    least = min(
+        price(Cost(float(layer[state]) * element, starts), hardware)
+        for starts, layer in enumerate(layers)
+        if state in layer
+    )
+    ends = TensorSharding.of(mesh, before).closed(), TensorSharding.of(mesh, after).closed()
+    found = plan(shape, element, *ends, hardware)
+    arrives(shape, *ends, found.steps)
+    assert price(found.cost, hardware) <= least * (1 + 1e-6)
+
+
 def test_devices_that_hold_the_same_gather_over_the_links_of_all() -> None:
     """Of a cube each has three links: along one axis alone a gather goes over one of them."""
     mesh, hardware, shape = Mesh(a=2, b=4), machine(3, 4), (1024, 1024)
