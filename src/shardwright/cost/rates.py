@@ -25,7 +25,7 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import NamedTuple
 
-from shardwright.axes import Axes, AxisRef, axes_size, common_prefix, primes_of, subtract_axes
+from shardwright.axes import Axes, AxisRef, common_prefix, primes_of, subtract_axes
 from shardwright.cost.torus import Line, Paths, Torus, is_on_grid, join_lines, lines_of, paths_along
 from shardwright.memo import memoize
 from shardwright.mesh import Mesh
@@ -202,30 +202,36 @@ def rates_of(lines: tuple[tuple[Line, ...], ...]) -> Rates:
     return Rates(lines)
 
 
-class Bits(NamedTuple):
-    """The axes of a mesh by their smallest parts.
+class Bits:
+    """The axes of a mesh by their smallest parts."""
 
-    Attributes:
-        atoms: The parts, each of prime size: sets of them are told by bits.
-        rates: What collectives along some of them take at best.
-    """
+    def __init__(self, atoms: Axes, rates: Rates) -> None:
+        """Look at no axis yet.
 
-    atoms: Axes
-    rates: Rates
+        Arguments:
+            atoms: The parts, each of prime size: sets of them are told by bits.
+            rates: What collectives along some of them take at best.
+        """
+        self.atoms, self.rates = atoms, rates
+        self._known: dict[AxisRef, int] = {}
 
     def tells(self, axes: Iterable[AxisRef]) -> bool:
         """Whether all of some axes are made of such parts."""
-        every = dict.fromkeys(axes)
-        return all(axes_size([atom for atom in self.atoms if axis.contains(atom)]) == axis.size for axis in every)
+        return all(self.rates.counts[self._of_one(axis)] == axis.size for axis in dict.fromkeys(axes))
 
     def of(self, axes: Iterable[AxisRef]) -> int:
         """The parts of some axes."""
         found = 0
         for axis in axes:
-            for number, atom in enumerate(self.atoms):
-                if axis.contains(atom):
-                    found |= 1 << number
+            found |= self._of_one(axis)
         return found
+
+    def _of_one(self, axis: AxisRef) -> int:
+        known = self._known.get(axis)
+        if known is None:
+            known = sum([1 << number for number, atom in enumerate(self.atoms) if axis.contains(atom)])
+            self._known[axis] = known
+        return known
 
     def behind(self, old: Axes, new: Axes) -> tuple[int, int]:
         """The parts of two lists behind what both begin with; axes of size 1 split nothing."""
