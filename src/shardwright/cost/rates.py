@@ -32,7 +32,7 @@ from shardwright.mesh import Mesh
 
 __all__ = ["Bits", "Moves", "Rates", "bits_of", "moves_between", "rates_of"]
 
-_MOST_ATOMS = 10
+_MOST_ATOMS = 8
 """Of more atoms there are too many sets to look at."""
 
 
@@ -57,6 +57,16 @@ class Rates:
             lines = [of for atom, of in enumerate(self.lines) if some >> atom & 1]
             known = self._paths[some] = paths_along(join_lines(itertools.chain(*lines)))
         return known
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether sets are so few that all of them can be looked at."""
+        return len(self.lines) <= _MOST_ATOMS
+
+    def count(self, some: int) -> int:
+        """How many devices differ along a set of atoms."""
+        of = [lines for atom, lines in enumerate(self.lines) if some >> atom & 1]
+        return math.prod([line.size for lines in of for line in lines])
 
     @cached_property
     def counts(self) -> list[int]:
@@ -217,7 +227,7 @@ class Bits:
 
     def tells(self, axes: Iterable[AxisRef]) -> bool:
         """Whether all of some axes are made of such parts."""
-        return all(self.rates.counts[self._of_one(axis)] == axis.size for axis in dict.fromkeys(axes))
+        return all(self.rates.count(self._of_one(axis)) == axis.size for axis in dict.fromkeys(axes))
 
     def of(self, axes: Iterable[AxisRef]) -> int:
         """The parts of some axes."""
@@ -242,8 +252,8 @@ class Bits:
 
 @memoize
 def bits_of(mesh: Mesh, torus: Torus) -> Bits | None:
-    """The bits of a mesh; `None` where dimensions of the torus cut its axes unevenly, or parts are too many."""
+    """The bits of a mesh; `None` where dimensions of the torus cut its axes unevenly."""
     atoms = tuple(itertools.chain(*[primes_of(mesh.axis(name)) for name, size in mesh.axes if size > 1]))
-    if not 0 < len(atoms) <= _MOST_ATOMS or not is_on_grid(mesh, torus):
+    if not atoms or not is_on_grid(mesh, torus):
         return None
     return Bits(atoms, rates_of(tuple([lines_of((atom,), mesh, torus) for atom in atoms])))

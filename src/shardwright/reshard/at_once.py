@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 
 from shardwright.axes import Axes, axes_size, common_prefix, merge_axes, overlaps_any, subtract_axes
 from shardwright.cost.price import Kinds
@@ -13,6 +14,9 @@ from shardwright.sharding import TensorSharding
 from shardwright.steps import AllGather, AllReduce, AllSlice, Step
 
 __all__ = ["cut_or_gathered", "gathered_by_all", "is_gathered", "reduction_in_place"]
+
+_FEW = 4
+"""Of up to so many parts of idle axes any may take part; of more, whole axes."""
 
 
 def reduction_in_place(source: TensorSharding, target: TensorSharding, by_hand: Kinds) -> Step | None:
@@ -73,27 +77,24 @@ def gathered_by_all(
         return None
     if source.local_shape(shape)[dim] % axes_size(idle):
         return None
-    every, gathered = bits.of(idle), bits.of(gone)
-    counts, links = bits.rates.counts, bits.rates.links
+    gathered, rates = bits.of(gone), bits.rates
+    groups = [bits.of([axis]) for axis in idle]
+    if sum([group.bit_count() for group in groups]) <= _FEW:
+        groups = [1 << number for number in range(len(bits.atoms)) if bits.of(idle) >> number & 1]
 
     def over(some: int) -> float:
         """What goes over the busiest link, in parts of what each has at first."""
-        return (counts[gathered] - 1 / counts[some]) / links[gathered | some]
+        return (rates.count(gathered) - 1 / rates.count(some)) * rates.paths(gathered | some).of_gather
 
-    best = min(_sets_within(every), key=lambda some: (round(over(some), 9), some.bit_count()))
+    best = min(map(sum, _some_of(groups)), key=lambda some: (round(over(some), 9), some.bit_count()))
     shared = merge_axes(tuple([atom for number, atom in enumerate(bits.atoms) if best >> number & 1]))
     gather = AllGather(_only(dim, source.rank, merge_axes((*gone, *shared))))
     return (AllSlice(_only(dim, source.rank, shared)), gather) if shared else (gather,)
 
 
-def _sets_within(some: int) -> Iterator[int]:
-    """All sets of some bits, the empty one first."""
-    within = 0
-    while True:
-        yield within
-        if within == some:
-            return
-        within = (within - some) & some
+def _some_of(groups: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Each choice of some, none first."""
+    return itertools.chain.from_iterable([itertools.combinations(groups, many) for many in range(1 + len(groups))])
 
 
 def _only(dim: int, rank: int, axes: Axes) -> tuple[Axes, ...]:

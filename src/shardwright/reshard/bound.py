@@ -63,7 +63,9 @@ def least_over_links(
     """
     bits, mesh = bits_of(source.mesh, torus), source.mesh
     used, needed, made, staying = source.used_axes, target.used_axes, source.partial_axes, target.partial_axes
-    if bits is None or mesh != target.mesh or staying or not bits.tells((*used, *needed, *made)):
+    if bits is None or not bits.rates.is_bounded or mesh != target.mesh or staying:
+        return 0.0
+    if not bits.tells((*used, *needed, *made)):
         return 0.0
     places = [bits.behind(*pair) for pair in zip(source.axes, target.axes, strict=True)]
     at_hand = None if idle else bits.of((*used, *needed, *made))

@@ -35,7 +35,7 @@ def growing(type: TensorType, sources: Shardings, targets: Shardings, hardware: 
         return None
     bits, every = bits_of(mesh, torus), itertools.chain(sources, targets)
     axes = itertools.chain.from_iterable([(*one.used_axes, *one.partial_axes) for one in every])
-    if bits is None or not bits.tells(axes):
+    if bits is None or not bits.rates.is_bounded or not bits.tells(axes):
         return None
     return Growing(bits, type.bytes * price(Cost(1.0), hardware), sources, targets)
 
