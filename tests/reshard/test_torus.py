@@ -22,7 +22,7 @@ from shardwright.partition.edges import edge_cost, leads_to
 from shardwright.partition.search.least import least_seconds
 from shardwright.reshard.plan import plan
 from shardwright.sharding import TensorSharding
-from shardwright.steps import AllGather, AllSlice
+from shardwright.steps import AllGather, AllSlice, local_bytes
 from tests.reshard.exhaustive import Exhaustive
 from tests.reshard.simulate import arrives
 from tests.reshard.test_every_pair import states
@@ -80,6 +80,26 @@ def test_no_chain_takes_less_time(mesh: Mesh, kind: str, record_property: Callab
     record_property(
         "summary", f"{len(off)} reshards on a torus take {sum(off) / len(off):.5f} of the least time in the mean"
     )
+
+
+@pytest.mark.parametrize("kind", TORI)
+@pytest.mark.parametrize("mesh", MESHES, ids=repr)
+def test_no_layout_on_the_way_makes_it_cheaper(mesh: Mesh, kind: str) -> None:
+    """The triangle inequality, between layouts that hold no more on the way than at an end."""
+    rng, hardware, looked = random.Random(mesh.size), machine(*TORI[kind]), 0
+    nothing = 0.01 * price(Cost(0.0, 1), hardware)
+    for _ in range(4 * PAIRS):
+        rank, element = rng.choice([1, 2, 3]), rng.choice([1, 1 << 9, 1 << 18])
+        shape = (2 * mesh.size,) * rank
+        ends = [TensorSharding.of(mesh, spread(rng, list(mesh.sizes), rank)).closed() for _ in range(3)]
+        first, middle, last = (local_bytes(shape, element, end) for end in ends)
+        if middle <= max(first, last):
+            with Session():
+                ways = [plan(shape, element, ends[a], ends[b], hardware).cost for a, b in ((0, 2), (0, 1), (1, 2))]
+            direct, there, on = (price(cost, hardware) for cost in ways)
+            assert direct <= (there + on) * (1 + 1e-9) + nothing, (ends, hardware)
+            looked += 1
+    assert looked > PAIRS
 
 
 HARD = {

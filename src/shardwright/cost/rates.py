@@ -4,7 +4,7 @@ Devices differ along several atoms, each on lines of its own. Let a device hold 
 on the way, and let the last layout leave some atoms unused. Then
 
 - it comes from `m` to `f` by gathers along atoms that are unused in the end, over their links. What is gathered along
-  others as well must be cut again; that is never faster by more than `of_gathers` tells.
+  others as well must be cut again, which counts as fewer links.
 - what changes its place is moved by an all_to_all, which takes as long as it takes to cross the middle of a line; or by
   a permute, in which all that a device has goes over one link; or it is gathered along with the rest and cut.
 
@@ -70,12 +70,8 @@ class Rates:
 
     @cached_property
     def counts(self) -> list[int]:
-        """How many devices differ along each set of atoms."""
-        counts = [1]
-        for lines in self.lines:
-            size = math.prod([line.size for line in lines])
-            counts += [count * size for count in counts]
-        return counts
+        """The same of each set."""
+        return list(map(self.count, range(1 << len(self.lines))))
 
     @cached_property
     def links(self) -> list[float]:

@@ -76,9 +76,9 @@ def pose(
 ) -> Frame:
     """The problem of bringing a tensor of `shape` from `source` to `target`, both closed and dividing it.
 
-    With `fine`, atoms are cut to primes where they are few then; with `idle`, axes help that neither side uses, or both
-    on the way. Contributions of the kinds `by_hand` are gathered where not scattered. With `named`, only steps of `sdy`
-    are taken, along axes as one side has them. What goes between `nodes` counts more, else over links of a `torus`.
+    With `fine`, atoms are cut to primes where they are few; with `idle`, axes may help that neither side uses, and on a
+    torus what both begin with. Contributions `by_hand` are gathered where not scattered. With `named`, only steps of
+    `sdy` are taken. What goes between `nodes` counts more, else what goes over the busiest link of a `torus`.
 
     Raises:
         ShardingError: `target` is partial in a way that `source` is not.

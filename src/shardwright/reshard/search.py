@@ -207,7 +207,7 @@ class _Search:
         """How many layouts are worth a look where so much is known to be enough."""
         if len(self.edges.sizes) <= _FEW_ATOMS - bool(self.edges.over):
             return EXPANSIONS
-        if self.edges.over:  # bounds are farther from what plans take there
+        if self.edges.over:  # whoever asks knows how much there is to gain
             return self.most_looked
         return math.ceil(self.most_looked * min(1.0, (sent - self.least[0]) / (_FOR_ALL * max(1, sent))))
 
