@@ -11,12 +11,21 @@ import numpy as np
 import pytest
 
 from shardwright.axes import primes_of
+from shardwright.cost.hardware import hardware
+from shardwright.cost.price import price
+from shardwright.cost.rates import Rates, rates_of
 from shardwright.cost.torus import Torus, is_on_grid, lines_of, torus_of, torus_on
+from shardwright.ir.types import TensorType
+from shardwright.memo import Session
 from shardwright.mesh import Mesh
+from shardwright.partition.search.least import least_seconds
 from shardwright.reshard.atoms import Problem, SearchState
 from shardwright.reshard.busiest import UNIT
 from shardwright.reshard.edges import Edges
+from shardwright.reshard.plan import plan
+from shardwright.sharding import TensorSharding
 from tests.reshard.test_every_pair import states
+from tests.reshard.test_gap import pair
 from tests.reshard.test_optimality import primes
 from tests.reshard.test_torus import MESHES, PAIRS, TORI, exhaustive, machine
 
@@ -119,3 +128,52 @@ def test_gathers_use_the_links_of_what_is_unused_in_the_end() -> None:
         edges = Edges(problem)
         bound = edges.to_send(SearchState(source, (), True, "")) / UNIT / edges.scale
         assert bound == pytest.approx(least, rel=1e-6), source
+
+
+def test_what_sets_of_atoms_take_is_told_at_once_as_one_by_one() -> None:
+    rng = random.Random(2)
+    for _ in range(60):
+        mesh = Mesh(dict(zip("abc", rng.choices([2, 3, 4, 6, 8], k=rng.choice([1, 2, 3])), strict=False)))
+        torus = torus_of(mesh.size, rng.choice([1, 2, 3]), rng.choice([None, 2, 4]))
+        rates = rates_of(tuple(lines_of((atom,), mesh, torus) for atom in primes(mesh)))
+        for some in range(1 << len(rates.lines)):
+            count = rates.counts[some]
+            assert count == rates.count(some)
+            assert rates.links[some] == pytest.approx(1 / rates.paths(some).of_gather), (mesh, torus, some)
+            across = [rates.paths(all_of).of_exchange * (1 - 1 / rates.count(all_of)) for all_of in _with(rates, some)]
+            assert rates.crossing[some] == pytest.approx(max(across, default=0.0)), (mesh, torus, some)
+
+
+def _with(rates: Rates, some: int) -> list[int]:
+    """For each atom of a set the atoms among which it is that cross least."""
+    every = range(1, 1 << len(rates.lines))
+    atoms = [atom for atom in range(len(rates.lines)) if some >> atom & 1]
+
+    def across(all_of: int) -> float:
+        return rates.paths(all_of).of_exchange * (1 - 1 / rates.count(all_of))
+
+    return [min([all_of for all_of in every if all_of >> atom & 1], key=across) for atom in atoms]
+
+
+PODS = [(64, 8), (4, 16, 8), (8, 16, 8), (2, 4, 16, 8), (4, 128, 8), (16, 32, 16)]
+
+
+def test_no_plan_goes_below_on_a_pod(record_property: Callable[[str, object], None]) -> None:
+    """From 512 chips to 8,192: more than there can be told of by every chain."""
+    rng, pod, ratios = random.Random(7), hardware("tpu_v5p"), list[float]()
+    for _ in range(90):
+        shape, source, target = pair(rng, PODS)
+        axes = [source.mesh.axis(name) for name, _ in source.mesh.axes]
+        left = [axis for axis in axes if not any(axis.overlaps(one) for one in source.used_axes)]
+        if left and rng.random() < 0.7:
+            source = TensorSharding.of(source.mesh, source.axes, partial=left).closed()
+        type = TensorType((*shape[:-1], shape[-1] << 16), "f32")
+        assert type.shape
+        with Session():
+            found = price(plan(type.shape, 4, source, target, pod).cost, pod)
+            least = least_seconds(type, source, target, pod)
+        assert least <= found * (1 + 1e-9), (source, target)
+        ratios.append(least / found if found else 1.0)
+    mean = sum(ratios) / len(ratios)
+    record_property("summary", f"{len(ratios)} bounds on 512 chips and more are {mean:.2f} of what plans take")
+    assert mean > 0.6

@@ -32,8 +32,11 @@ from shardwright.mesh import Mesh
 
 __all__ = ["Bits", "Moves", "Rates", "bits_of", "moves_between", "rates_of"]
 
-_MOST_ATOMS = 8
+_MOST_ATOMS = 13
 """Of more atoms there are too many sets to look at."""
+
+_IN_ORDER = 9
+"""Of more atoms it is not looked at in which order contributions are combined along them."""
 
 
 class Rates:
@@ -69,14 +72,49 @@ class Rates:
         return math.prod([line.size for lines in of for line in lines])
 
     @cached_property
+    def every(self) -> int:
+        """All atoms."""
+        return (1 << len(self.lines)) - 1
+
+    @cached_property
     def counts(self) -> list[int]:
-        """The same of each set."""
-        return list(map(self.count, range(1 << len(self.lines))))
+        """How many devices differ along each set."""
+        found = [1]
+        for atom in range(len(self.lines)):
+            size = self.count(1 << atom)
+            found += [count * size for count in found]
+        return found
 
     @cached_property
     def links(self) -> list[float]:
-        """Over how many links at once each of them receives what all get."""
-        return [1 / self.paths(some).of_gather for some in range(1 << len(self.lines))]
+        """Over how many links at once devices of each set receive what all get: those of all lines, or of one line what
+        goes over that; one link where there is nobody.
+        """
+        if not self._along_dims:
+            return [1.0]
+        found = [sum([links for _, links, _ in lines]) for lines in zip(*self._along_dims, strict=True)]
+        for along in self._along_dims:
+            for some, (others, links, _) in enumerate(along):
+                if others:
+                    found[some] = min(found[some], (self.counts[some] - 1) * links / others)
+        return [found[0] or 1.0, *found[1:]]
+
+    @cached_property
+    def _along_dims(self) -> list[list[tuple[int, float, float]]]:
+        """By dimensions of the torus: of the line on which devices stand that differ along each set, how many more than
+        one these are, their links, and what crosses its middle; nothing where there is none.
+        """
+        return [self._along(dim) for dim in sorted({line.dim for lines in self.lines for line in lines})]
+
+    def _along(self, dim: int) -> list[tuple[int, float, float]]:
+        joined, number_of = list[Line | None]([None]), [0]
+        for lines in self.lines:
+            here = [line for line in lines if line.dim == dim]
+            number_of += [number + len(joined) for number in number_of] if here else number_of
+            if here:
+                joined += [join_lines([*here, before] if before else here)[0] for before in joined]
+        of_line = [(line.size - 1, line.links, line.crossing) if line else (0, 0.0, 0.0) for line in joined]
+        return [of_line[number] for number in number_of]
 
     @cached_property
     def crossing(self) -> list[float]:
@@ -84,13 +122,11 @@ class Rates:
 
         For each set of them that of the worst.
         """
-        sets = range(1, 1 << len(self.lines))
-        of_set = [self.paths(some).of_exchange * (1 - 1 / self.counts[some]) for some in sets]
-        atoms = [1 << atom for atom in range(len(self.lines))]
-        of_atom = {atom: min([of for some, of in zip(sets, of_set, strict=True) if some & atom]) for atom in atoms}
+        of_set = [max([0.0, *[of for _, _, of in lines]]) for lines in zip(*self._along_dims, strict=True)]
         found = [0.0]
-        for atom in atoms:
-            found += [max(before, of_atom[atom]) for before in found]
+        for atom in range(len(self.lines)):
+            least = min([of for some, of in enumerate(of_set) if some >> atom & 1])
+            found += [max(before, least) for before in found]
         return found
 
     @cached_property
@@ -123,11 +159,14 @@ class Rates:
         """
         known = self._sums.get(awaiting)
         if known is None:
-            known, some = math.inf, awaiting
-            while some:
-                left = self.counts[awaiting] / self.counts[some]
-                taken = left * (self.counts[some] - 1) / self.links[some]
-                known, some = min(known, taken + self.of_sums(awaiting & ~some)), some - 1 & awaiting
+            count = self.counts[awaiting]
+            if awaiting.bit_count() > _IN_ORDER:  # at most over all links
+                known = (count - 1) / max(self.links)
+            else:
+                known, some = math.inf, awaiting
+                while some:
+                    taken = count / self.counts[some] * (self.counts[some] - 1) / self.links[some]
+                    known, some = min(known, taken + self.of_sums(awaiting & ~some)), some - 1 & awaiting
             self._sums[awaiting] = known
         return known
 
@@ -137,18 +176,18 @@ class Rates:
 
     def _at_best(self, unused: int, at_hand: int | None) -> tuple[float, float]:
         """Links of gathers, and of what a device holds what those take more that gather along other atoms as well."""
-        every = len(self.counts) - 1 if at_hand is None else at_hand
+        every = self.every if at_hand is None else at_hand
         known = self._known.get((unused, every))
         if known is None:
             links, more = 1.0, math.inf
             within = [some for some in range(1, len(self.counts)) if not some & ~every]
-            sets = [(some, self.counts[some], self.counts[some & unused]) for some in within]
-            for some, count, growing in sets:
-                if growing > 1:
-                    links = max(links, self.links[some] * (growing - 1) / (count - 1))
-            for some, count, growing in sets:
+            sets = [(some, self.counts[some] - 1, self.counts[some & unused] - 1) for some in within]
+            for some, lacking, growing in sets:
+                if growing:
+                    links = max(links, self.links[some] * growing / lacking)
+            for some, lacking, growing in sets:
                 if some & ~unused:
-                    more = min(more, (count - 1) / self.links[some] - (growing - 1) / links)
+                    more = min(more, lacking / self.links[some] - growing / links)
             known = self._known[unused, every] = links, more
         return known
 
@@ -171,12 +210,13 @@ class Rates:
             whole: What there is in all.
             at_hand: All atoms that may be used on the way, if not all are.
         """
-        every = len(self.counts) - 1 if at_hand is None else at_hand
+        every = self.every if at_hand is None else at_hand
         unused, moves = every & ~needed, moves_between(places, used, needed)
         links, more = self.of_gathers(unused, every), self.of_moves(unused, moves, every)
         more += self.of_sums(awaiting)
-        final, held = whole / self.counts[needed], whole / self.counts[used | needed | awaiting]
-        return min([(final - most) / links + more * most for most in (whole / self.counts[every], held)])
+        count = self.counts
+        final, held = whole / count[needed], whole / count[used | needed | awaiting]
+        return min([(final - most) / links + more * most for most in (whole / count[every], held)])
 
 
 class Moves(NamedTuple):

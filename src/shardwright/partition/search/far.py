@@ -14,7 +14,7 @@ from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.mesh import Mesh
 from shardwright.partition.proposals import Shardings
-from shardwright.partition.search.all_ways import Seconds
+from shardwright.partition.search.all_ways import Numbers, Seconds
 from shardwright.partition.search.lying import are_even, lying_of
 from shardwright.sharding import Partial
 
@@ -58,22 +58,29 @@ class Far:
     needed: Seconds
     lacking: Seconds
 
-    def moved(self, along: tuple[Partial, ...]) -> Seconds:
-        """Of what is complete, or stays contributions along some axes, of which devices of a node have one each."""
-        return self.byte * self.spread(along).together * self.lacking * self.needed
+    def moved(self, along: tuple[Partial, ...], rows: Numbers, columns: Numbers) -> Seconds:
+        """Of what is complete, or stays contributions along some axes, of which devices of a node have one each, from
+        some of the layouts to some of the others.
+        """
+        return self.byte * self.spread(along).together * self._far(rows, columns)
 
     def spread(self, partial: tuple[Partial, ...]) -> Spread:
         """Where contributions along some axes are."""
         return spread_of(tuple([p.axis for p in partial]), self.mesh, self.near)
 
-    def summed(self, made: tuple[Partial, ...], along: tuple[Partial, ...]) -> Seconds:
-        """Of contributions along some axes, of which those along others stay."""
+    def summed(self, made: tuple[Partial, ...], along: tuple[Partial, ...], rows: Numbers, columns: Numbers) -> Seconds:
+        """Of contributions along some axes, of which those along others stay, from some of the layouts to some of the
+        others.
+        """
         contributions, staying = self.spread(made).nodes, self.spread(along).nodes
-        far = self.lacking * self.needed
+        far = self._far(rows, columns)
         if contributions > staying:
             more = self.bytes * staying * (contributions // staying - 2) / self.mesh.size
-            far = np.maximum(far, self.needed[None] + more)
+            far = np.maximum(far, self.needed[None, columns] + more)
         return self.byte * self.spread(along).together * far
+
+    def _far(self, rows: Numbers, columns: Numbers) -> Seconds:
+        return self.lacking[rows[:, None], columns] * self.needed[columns]
 
 
 @memoize

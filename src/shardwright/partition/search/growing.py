@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from shardwright.axes import Axes
 from shardwright.cost.hardware import Hardware
 from shardwright.cost.price import Cost, price
 from shardwright.cost.rates import Bits, bits_of
@@ -56,18 +57,31 @@ class _Places(NamedTuple):
     atoms: Numbers
 
 
-@memoize
-def _places(sources: Shardings, targets: Shardings, bits: Bits) -> _Places:
-    """Where atoms are that both use: what is in the way of another, or goes where others come from, takes two moves."""
+def _places(sources: Shardings, targets: Shardings, bits: Bits, rows: Numbers, columns: Numbers) -> _Places:
+    """Where atoms are that both use, of some layouts of each: what is in the way of another, or goes where others come
+    from, takes two moves.
+    """
     before, after = lying_of(sources), lying_of(targets)
-    pairs = np.array([[bits.behind(old, new) for new in after.axes] for old in before.axes], dtype=np.intp)
-    pairs = pairs.reshape(len(before.axes), len(after.axes), 2)[before.numbers[:, None], after.numbers[None]]
+    pairs = _behind(before.axes, after.axes, bits)[before.numbers[rows, None], after.numbers[None, columns]]
     here, goal = pairs[..., 0], pairs[..., 1]
-    used, needed = (np.array([bits.of(one.used_axes) for one in side], dtype=np.intp) for side in (sources, targets))
+    used, needed = _used(sources, bits)[rows], _used(targets, bits)[columns]
     leaving, entering = here & needed[None, :, None] & ~goal, goal & used[:, None, None] & ~here
     is_in_the_way = (((here & goal) > 0) | ((leaving > 0) & (entering > 0))).any(axis=2)
     moves = np.where(is_in_the_way, 2, (leaving > 0).any(axis=2))
     return _Places(used, needed, moves, np.bitwise_or.reduce(leaving | (here & goal), axis=2))
+
+
+@memoize
+def _used(layouts: Shardings, bits: Bits) -> Numbers:
+    """What each of some layouts uses."""
+    return np.array([bits.of(one.used_axes) for one in layouts], dtype=np.intp)
+
+
+@memoize
+def _behind(before: tuple[Axes, ...], after: tuple[Axes, ...], bits: Bits) -> Numbers:
+    """For each axes of a dimension before and after, the parts behind what both begin with."""
+    pairs = np.array([[bits.behind(old, new) for new in after] for old in before], dtype=np.intp)
+    return pairs.reshape(len(before), len(after), 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,30 +100,34 @@ class Growing:
     sources: Shardings
     targets: Shardings
 
-    def moved(self, along: _Partials) -> Seconds:
-        """Of what is complete, or stays contributions along some axes."""
-        return self.summed(along, along)
-
     def summed(self, made: _Partials, along: _Partials) -> Seconds:
-        """Of contributions along some axes, of which those along others stay."""
-        awaiting, staying = (self.bits.of([p.axis for p in partial]) for partial in (made, along))
-        return self.seconds * _parts(self.sources, self.targets, self.bits, awaiting & ~staying, staying)
+        """From the layouts of contributions along some axes to those along others, the same or fewer."""
+        return self.seconds * _parts(self.sources, self.targets, self.bits, made, along)
 
 
 @memoize
-def _parts(sources: Shardings, targets: Shardings, bits: Bits, awaiting: int, staying: int) -> Seconds:
-    """Which part of a tensor goes over the busiest link at least, by the atoms along which contributions are combined,
-    and those along which they stay.
+def _of_sets(bits: Bits) -> tuple[Seconds, Seconds]:
+    """Of each set of atoms what moving takes at least, and which part of a tensor a device holds that they split."""
+    return np.array(bits.rates.crossing), 1 / np.array(bits.rates.counts, dtype=float)
+
+
+@memoize
+def _parts(sources: Shardings, targets: Shardings, bits: Bits, made: _Partials, along: _Partials) -> Seconds:
+    """Which part of a tensor goes over the busiest link at least, from its contributions along some axes to those along
+    others.
     """
-    rates, places = bits.rates, _places(sources, targets, bits)
-    at_hand = len(rates.counts) - 1 & ~staying
+    rows, columns = lying_of(sources).partial[made], lying_of(targets).partial[along]
+    rates, places = bits.rates, _places(sources, targets, bits, rows, columns)
+    combined, staying = (bits.of([p.axis for p in partial]) for partial in (made, along))
+    awaiting, at_hand = combined & ~staying, rates.every & ~staying
     unused = [at_hand & ~needed for needed in places.after.tolist()]
-    worst = np.array(rates.crossing)[places.atoms]
+    crossing, parts = _of_sets(bits)
+    worst = crossing[places.atoms]
     twice = np.minimum(worst + rates.least_crossing, np.maximum(1.0, worst))
     moves = np.where(places.moves == 2, twice, worst)  # nothing where nothing is to be moved
     moves = np.minimum(moves, np.array(list(map(rates.of_gathered_along, unused))))
     moves += rates.of_sums(awaiting)
-    counts, links = np.array(rates.counts, dtype=float), np.array(list(map(rates.of_gathers, unused)))
-    final, held = 1 / counts[places.after], 1 / counts[places.before[:, None] | places.after[None] | awaiting]
-    found: Seconds = np.minimum(*[(final - most) / links + moves * most for most in (1 / counts[at_hand], held)])
+    links = np.array(list(map(rates.of_gathers, unused)))
+    final, held = parts[places.after], parts[places.before[:, None] | places.after[None] | awaiting]
+    found: Seconds = np.minimum(*[(final - most) / links + moves * most for most in (parts[at_hand], held)])
     return found

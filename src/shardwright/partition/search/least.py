@@ -13,6 +13,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shardwright.axes import Axes, axes_size, common_prefix, subtract_axes
 from shardwright.cost.hardware import Hardware
@@ -135,25 +136,24 @@ def _table(type: TensorType, sources: Shardings, targets: Shardings, hardware: H
     before, after = lying_of(sources).partial, lying_of(targets).partial
     lacking, moves = _of_moved(sources, targets)
     far, over = far_between(type, sources, targets, hardware), growing(type, sources, targets, hardware)
-    moved, started = lacking * needed * byte, moves * start
-    if () in before and len(before) == len(after) == 1:
-        return _longest(moved, over.moved(()) if over else None, far.moved(()) if far else None) + started
     table = np.full((len(sources), len(targets)), math.inf)
     held, whole, devices = _held(type, sources), float(type.bytes), sources[0].mesh.size
     for (made, rows), (along, columns) in itertools.product(before.items(), after.items()):
-        places = np.ix_(rows, columns)
-        if set(along) == set(made):  # each device receives, or has, contributions of its own to all that it needs
-            longest = _longest(moved, over.moved(along) if over else None, far.moved(along) if far else None)
-            table[places] = (longest + started)[places]
-        elif set(along) < set(made):
+        places, is_moved = (rows[:, None], columns), set(along) == set(made)
+        if not (is_moved or set(along) < set(made)):
+            continue
+        over_links = over.summed(made, along) if over else None
+        if is_moved:  # each device receives, or has, contributions of its own to all that it needs
+            longer = far.moved(along, rows, columns) if far else None
+            sent, starts = lacking[places] * needed[columns], moves[places]
+        else:
             contributions, staying = (axes_size([p.axis for p in partial]) for partial in (made, along))
             sums = (contributions // staying, whole * staying, devices)
-            sent, starts = least_of_sums(held[rows, None], needed[columns], *sums)
+            sent, started = least_of_sums(held[rows, None], needed[columns], *sums)
             reduced = contributions > staying  # by a collective that leaves where all lies, but for what it cuts
-            over_links = over.summed(made, along)[places] if over else None
-            longer = far.summed(made, along)[places] if far else None
-            starts = np.maximum(starts, moves[places] + reduced)
-            table[places] = _longest(sent * byte, over_links, longer) + starts * start
+            longer = far.summed(made, along, rows, columns) if far else None
+            starts = np.maximum(started, moves[places] + reduced)
+        table[places] = _longest(sent * byte, over_links, longer) + starts * start
     return table
 
 
@@ -164,7 +164,7 @@ def _longest(sent: Seconds, over: Seconds | None, longer: Seconds | None) -> Sec
 
 
 @memoize
-def _of_moved(sources: Shardings, targets: Shardings) -> tuple[Seconds, Seconds]:
+def _of_moved(sources: Shardings, targets: Shardings) -> tuple[Seconds, NDArray[np.int8]]:
     """Which part of what it needs of a tensor in a target a device lacks at least that has it in a source, as complete
     as it shall be, and how many collectives bring it.
 
@@ -174,14 +174,14 @@ def _of_moved(sources: Shardings, targets: Shardings) -> tuple[Seconds, Seconds]
     before, after = lying_of(sources), lying_of(targets)
     shared = _of_pairs(before.axes, after.axes)[before.numbers[:, None], after.numbers[None]]
     lacking: Seconds = 1 - shared.prod(axis=2)
-    moves = (lacking > 0).astype(float)
+    moves = (lacking > 0).astype(np.int8)
     if len({layout.mesh for layout in (*sources, *targets)}) == 1:  # else the same devices may have other names
         is_gathered = before.parts.prod(axis=1)[:, None] > after.parts.prod(axis=1)[None]
-        moves[is_gathered & ((shared < 1).sum(axis=2) > 1)] = 2.0
+        moves[is_gathered & ((shared < 1).sum(axis=2) > 1)] = 2
     is_alike = (before.parts[:, None] == after.parts[None]).all(axis=2)
     for row, column in np.argwhere(is_alike & (lacking > 0)):  # few: mostly the same axes elsewhere
         if same_placement(sources[row], targets[column]):
-            lacking[row, column] = moves[row, column] = 0.0
+            lacking[row, column], moves[row, column] = 0.0, 0
     return lacking, moves
 
 
