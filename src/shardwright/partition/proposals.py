@@ -22,6 +22,7 @@ from shardwright.rules.rule import DimFactors, ShardingRule
 from shardwright.sharding import TensorSharding
 
 __all__ = [
+    "Cuts",
     "Intended",
     "Proposals",
     "Shardings",
@@ -30,6 +31,7 @@ __all__ = [
     "from_tensors",
     "legal_splits",
     "mesh_of",
+    "proposed_first",
     "without_sums",
 ]
 
@@ -40,6 +42,9 @@ Shardings: TypeAlias = tuple[TensorSharding, ...]
 
 Intended: TypeAlias = tuple[tuple[int, TensorSharding], ...]
 """Operands that are nothing but parts of a sum so far and read by several ops, with how they shall lie once whole."""
+
+Cuts: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
+"""For each axis of a mesh, sizes of its major parts where it may be cut."""
 
 Proposals: TypeAlias = Callable[[Splits, tuple[Source, ...], Shardings], Iterable[FactorAxes]]
 """`(how an op may be split, its operands' shardings, its results' targets) -> axes of its factors`, none twice."""
@@ -160,18 +165,24 @@ def _moved(splits: Splits, tensors: Iterable[FactorAxes], elsewhere: frozenset[i
 
 def from_mesh(splits: Splits, sources: tuple[Source, ...], targets: Shardings) -> Iterator[FactorAxes]:
     """What the tensors at hand propose, and then all else that the mesh allows, its axes cut as theirs are."""
-    mesh = mesh_of(sources, targets)
-    proposed = itertools.chain(from_tensors(splits, sources, targets), without_sums(splits, sources, targets))
-    at_hand = dict.fromkeys(tuple(map(merge_axes, factors)) for factors in proposed)
-    cuts = {name: {1} for name in mesh.sizes}
-    for axis in itertools.chain.from_iterable(itertools.chain(*at_hand)):
-        cuts[axis.name] |= {axis.pre, axis.end}
+    mesh, rule = mesh_of(sources, targets), splits.rule
+    at_hand, cuts = proposed_first(splits, sources, targets)
     yield from at_hand
-    rule = splits.rule
-    cut = tuple([(name, tuple(sorted(places))) for name, places in cuts.items()])
-    for factors in _legal_splits(rule.sizes, splits.allowed, splits.bounds, rule.joined, mesh, cut):
+    for factors in _legal_splits(rule.sizes, splits.allowed, splits.bounds, rule.joined, mesh, cuts):
         if factors not in at_hand:
             yield factors
+
+
+def proposed_first(
+    splits: Splits, sources: tuple[Source, ...], targets: Shardings
+) -> tuple[Mapping[FactorAxes, None], Cuts]:
+    """What the tensors at hand propose, in order, and where axes are cut in it."""
+    proposed = itertools.chain(from_tensors(splits, sources, targets), without_sums(splits, sources, targets))
+    at_hand = dict.fromkeys(tuple(map(merge_axes, factors)) for factors in proposed)
+    cuts = {name: {1} for name in mesh_of(sources, targets).sizes}
+    for axis in itertools.chain.from_iterable(itertools.chain(*at_hand)):
+        cuts[axis.name] |= {axis.pre, axis.end}
+    return at_hand, tuple([(name, tuple(sorted(places))) for name, places in cuts.items()])
 
 
 class _Listed:
@@ -198,7 +209,7 @@ def _legal_splits(
     bounds: tuple[int, ...],
     joined: tuple[DimFactors, ...],
     mesh: Mesh,
-    cuts: tuple[tuple[str, tuple[int, ...]], ...],
+    cuts: Cuts,
 ) -> _Listed:
     """`legal_splits` by what they depend on, which many ops have in common."""
     rule = ShardingRule(sizes, (joined,), ())

@@ -215,6 +215,23 @@ def test_what_is_planned_is_known_in_all_tables() -> None:
     assert np.array_equal(table, known)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_tables_of_a_graph_are_parts_of_one_for_each_type(seed: int) -> None:
+    with Session(hardware=TPU_V5P):
+        graph = ready(small_program(seed))
+        choices = choice_graph(graph, decide(graph), times_run(graph))
+        together, alone = Distances(TPU_V5P, choices), Distances(TPU_V5P)
+        for _ in range(2):
+            for link in choices.links:
+                made = choices.slot(link.maker).layouts
+                for read in [choices.slot(end).layouts for end in link.readers]:
+                    ends = link.type, made, read
+                    assert np.array_equal(together.between(*ends), alone.between(*ends))
+                    assert together.entered(*ends) == alone.entered(*ends)
+                    assert together.plan(link.type, made[0], read[-1]) == alone.plan(link.type, made[0], read[-1])
+    assert together.changes == alone.changes
+
+
 def _turns(weights: jax.Array, x: jax.Array) -> Any:
     return jax.lax.fori_loop(0, 6, lambda _, x: jnp.tanh(x @ weights), x)
 

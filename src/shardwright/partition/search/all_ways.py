@@ -18,8 +18,9 @@ from shardwright.memo import memoize
 from shardwright.partition.decisions import Layout
 from shardwright.partition.edges import NOTHING
 from shardwright.partition.factors import FactorAxes
-from shardwright.partition.proposals import Shardings, Source, from_mesh
+from shardwright.partition.proposals import Shardings, Source
 from shardwright.partition.search.held import is_held
+from shardwright.partition.search.together import Groups, listed_splits
 from shardwright.partition.splits import Splits, splits_of
 from shardwright.partition.ways import (
     PartialTogether,
@@ -32,10 +33,7 @@ from shardwright.partition.ways import (
 )
 from shardwright.sharding import Partial, TensorSharding
 
-__all__ = ["LISTED", "AllWays", "Layouts", "Numbers", "Seconds", "Together", "all_ways", "numbered"]
-
-LISTED = 1 << 9
-"""Of a great many ways to split an op, those of fewest axes that are looked at."""
+__all__ = ["AllWays", "Layouts", "Numbers", "Seconds", "Together", "all_ways", "numbered"]
 
 Numbers = NDArray[np.intp]
 Seconds = NDArray[np.float64]
@@ -81,6 +79,7 @@ def all_ways(
     decided: tuple[tuple[Layout, ...], tuple[Layout, ...]],
     most_held: tuple[float, ...],
     hardware: Hardware,
+    groups: Groups = (),
 ) -> AllWays:
     """All ways to split an op.
 
@@ -92,6 +91,7 @@ def all_ways(
         decided: The layouts of operands and results of a way that is one of them however much it holds.
         most_held: Bytes that a device may hold of each operand and result.
         hardware: Where.
+        groups: The axes of the mesh by those that are not to be told apart; none where all may be.
     """
     splits = splits_of(signature)
     assert splits is not None
@@ -99,7 +99,7 @@ def all_ways(
     asked_of = [_passing(question, signature, splits, one) for one in passing]
     through = list(itertools.chain.from_iterable(map(partial_together, asked_of)))
     types = *signature.operands, *signature.results
-    listed = list(itertools.islice(from_mesh(splits, sources, asked), LISTED))
+    listed = listed_splits(splits, sources, asked, groups)
     plain = plain_ways(question, listed)
     found = _each_once(_ways(through, listed, plain) if through else plain)
     ways, tensors = _held(found, types, most_held, decided)

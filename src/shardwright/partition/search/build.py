@@ -25,6 +25,7 @@ from shardwright.partition.search.graph import ChoiceGraph, Scope
 from shardwright.partition.search.held import Most, is_held, most_of
 from shardwright.partition.search.layouts import layouts_of
 from shardwright.partition.search.outline import Kind, Outline, Place
+from shardwright.partition.search.together import Groups, are_many, axes_together
 from shardwright.partition.search.total import computed_cost
 from shardwright.partition.splits import Splits, splits_of
 from shardwright.partition.targets import Targets
@@ -94,6 +95,7 @@ class _Builder:
         self.targets = targets
         self.arguments = decided.decisions.arguments
         self.hardware = current_hardware()
+        self.together = self.axes_together()
         self.decisions = decided.of_op
         self.lying = dict(zip(decided.ops, decided.lying, strict=True))
         self.times = dict(zip(decided.ops, decided.times, strict=True))
@@ -109,6 +111,14 @@ class _Builder:
         self.made_in: dict[tuple[int, bool], int] = {}  # of values, by the object that lists layouts, and if read once
         self.by_itself: dict[int, tuple[Layout, Layouts]] = {}  # by object, which is kept: what has no other layout
         self.alike: dict[Hashable, _Alike] = {}  # of ops in one scope
+
+    def axes_together(self) -> Groups:
+        """The axes by those that are not told apart; none where there is no need for that."""
+        mesh = self.targets.mesh
+        if not are_many(max([type.rank for type in self.graph.types if type.is_tensor], default=0), mesh):
+            return ()
+        groups = axes_together(filter(None, self.graph.shardings), mesh)
+        return groups if len(groups) < len(mesh.sizes) else ()
 
     def run(self) -> Outline:
         self.block(None, self.graph.main.block, self.arguments)
@@ -154,7 +164,9 @@ class _Builder:
         layouts: tuple[Layout, ...] = (layout,)
         if layout is not None and type.is_tensor and 0 not in type.dims:
             most = most_of(self.most_held, op.results[number])
-            layouts = tuple([one for one in layouts_of(type, layout) if one == layout or is_held(type, one, most)])
+            layouts = tuple(
+                [one for one in layouts_of(type, layout, self.together) if one == layout or is_held(type, one, most)]
+            )
         return self.node(op, np.zeros(len(layouts)), number), layouts
 
     def ops(self, ops: Sequence[Op]) -> None:
@@ -316,7 +328,7 @@ class _Builder:
         passing = tuple(self.partial_operands(op, splits, sources))
         decided = decision.operands, decision.results
         most = tuple([most_of(self.most_held, value) for value in (*op.operands, *op.results)])
-        return all_ways(op.signature, sources, asked, passing, decided, most, self.hardware)
+        return all_ways(op.signature, sources, asked, passing, decided, most, self.hardware, self.together)
 
     def partial_operands(self, op: Op, splits: Splits, sources: tuple[Source, ...]) -> Iterator[Together]:
         """Operands that may be parts of sums together, which pass through the op, and along which axes."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +26,7 @@ from shardwright.partition.edges import edge_cost, leads_to
 from shardwright.partition.proposals import Shardings
 from shardwright.partition.search.all_ways import Seconds
 from shardwright.partition.search.far import far_between
+from shardwright.partition.search.graph import ChoiceGraph
 from shardwright.partition.search.growing import growing
 from shardwright.partition.search.lying import lying_of
 from shardwright.reshard.bound import least_of_sums
@@ -32,6 +34,9 @@ from shardwright.sharding import TensorSharding, same_placement
 from shardwright.steps import local_bytes
 
 __all__ = ["Distances"]
+
+_AT_ONCE = int(__import__("os").environ.get("AT", "131072"))
+"""How many entries of a table are told at once: what that takes on the way stays small."""
 
 
 @dataclass(slots=True)
@@ -41,31 +46,43 @@ class _Between:
     Attributes:
         sources: The ones, kept so that nothing else gets their id.
         targets: The others.
+        rows: For each of the ones its number.
+        columns: For each of the others.
         seconds: The table.
         entered: How often something was entered since it was made.
     """
 
     sources: Shardings
     targets: Shardings
+    rows: Mapping[TensorSharding, int]
+    columns: Mapping[TensorSharding, int]
     seconds: Seconds
     entered: int = 0
 
     def enter(self, source: TensorSharding, target: TensorSharding, seconds: float) -> None:
         """Enter what it takes from a layout to another, if these are among them."""
-        if source in self.sources and target in self.targets:
-            self.seconds[self.sources.index(source), self.targets.index(target)] = seconds
+        row, column = self.rows.get(source), self.columns.get(target)
+        if row is not None and column is not None:
+            self.seconds[row, column] = seconds
             self.entered += 1
 
 
 class Distances:
     """Seconds between layouts, as far as they are known."""
 
-    def __init__(self, hardware: Hardware) -> None:
-        """By bounds only."""
+    def __init__(self, hardware: Hardware, graph: ChoiceGraph | None = None) -> None:
+        """By bounds only.
+
+        Arguments:
+            hardware: Where.
+            graph: Whose layouts they are mostly, if that is known: tables of some of these are parts of one of all.
+        """
         self.hardware = hardware
         self._planned: dict[TensorType, dict[tuple[TensorSharding, TensorSharding], float]] = defaultdict(dict)
         self._between: dict[TensorType, dict[tuple[Shardings, Shardings], _Between]] = defaultdict(dict)
         self._by_ids: dict[tuple[TensorType, int, int], _Between] = {}  # most are asked for by the same layouts
+        self._of_all = {} if graph is None else dict(_of_all(graph))
+        self._whole: dict[TensorType, _Between] = {}  # by bounds
         self._changed: dict[TensorType, int] = defaultdict(int)
         self.changes = 0
         """How often more became known of any: while that is the same, so is what a choice takes."""
@@ -94,11 +111,26 @@ class Distances:
             return found
         found = self._between[type].get((sources, targets))
         if found is None:
-            found = _Between(sources, targets, _table(type, sources, targets, self.hardware))
+            found = self._made(type, sources, targets)
             self._between[type][sources, targets] = self._by_ids[ids] = found
             for (source, target), seconds in self._planned[type].items():
                 found.enter(source, target, seconds)
         return found
+
+    def _made(self, type: TensorType, sources: Shardings, targets: Shardings) -> _Between:
+        """A table by bounds: a part of that of all layouts, if they are among these."""
+        rows, columns = _numbers_of(sources), _numbers_of(targets)
+        if type in self._of_all and type not in self._whole:
+            makers, readers = self._of_all[type]
+            some = max(1, _AT_ONCE // len(readers))
+            parts = [makers[begin : begin + some] for begin in range(0, len(makers), some)]
+            seconds = np.concatenate([_table(type, part, readers, self.hardware) for part in parts])
+            self._whole[type] = _Between(makers, readers, _numbers_of(makers), _numbers_of(readers), seconds)
+        whole = self._whole.get(type)
+        if whole and rows.keys() <= whole.rows.keys() and columns.keys() <= whole.columns.keys():
+            places = np.ix_(list(map(whole.rows.__getitem__, rows)), list(map(whole.columns.__getitem__, columns)))
+            return _Between(sources, targets, rows, columns, whole.seconds[places])
+        return _Between(sources, targets, rows, columns, _table(type, sources, targets, self.hardware))
 
     def plan(self, type: TensorType, source: TensorSharding, target: TensorSharding) -> bool:
         """Know it exactly from now on, and tell whether that is more than was known."""
@@ -114,6 +146,29 @@ class Distances:
         for between in self._between[type].values():
             between.enter(source, target, seconds)
         return seconds > known * (1 + 1e-9)
+
+
+def _of_all(graph: ChoiceGraph) -> Iterator[tuple[TensorType, tuple[Shardings, Shardings]]]:
+    """The layouts in which values of a type are made, and those in which they are read, of those types of which there
+    are fewer pairs of them than in the tables between makers and readers together.
+    """
+    ends: dict[TensorType, dict[tuple[int, int], tuple[Shardings, Shardings]]] = defaultdict(dict)
+    for link in graph.links:
+        made = graph.slot(link.maker).layouts
+        for read in [graph.slot(end).layouts for end in link.readers]:
+            ends[link.type][id(made), id(read)] = made, read
+    for type, of_type in ends.items():
+        made, read = (tuple(dict.fromkeys(itertools.chain(*each))) for each in zip(*of_type.values(), strict=True))
+        if len(of_type) > 1 and len(made) * len(read) <= sum(
+            [len(one) * len(other) for one, other in of_type.values()]
+        ):
+            yield type, (made, read)
+
+
+@memoize
+def _numbers_of(layouts: Shardings) -> Mapping[TensorSharding, int]:
+    """Where each layout is."""
+    return {layout: number for number, layout in enumerate(layouts)}
 
 
 def _held(type: TensorType, layouts: Shardings) -> Seconds:

@@ -115,9 +115,9 @@ class _Choosing:
             for op in dict.fromkeys(scope.op for scope in choices.scopes)
             if op is not None and op.name == "stablehlo.while" and isinstance(one := decided.of_op[op], Computed)
         }
-        self.distances = Distances(self.hardware)
         self.budget = budget
         self.folded = folded(self.choices, budget.whole, budget.nodes)
+        self.distances = Distances(self.hardware, self.folded.graph)
         self.in_full: set[int] = set()  # of the folded graph
         first_nodes = map(self.choices.node, self.folded.first)
         ways = self.folded.of_first(decided_ways(first_nodes, decided.of_op))
