@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
 from functools import cached_property
 
 from shardwright.cost.rates import Rates, rates_of
@@ -29,6 +28,9 @@ class Busiest:
         """Remember nothing yet."""
         self.problem, self.lines = problem, problem.lines
         self.is_exact = problem.is_on_grid and not any(problem.clashes)
+        self._sets: dict[Atoms, int] = {}
+        self._behind: dict[tuple[Atoms, Atoms], tuple[int, int]] = {}
+        self._parts: dict[tuple[str, int], float] = {}
 
     def __bool__(self) -> bool:
         return bool(self.lines)
@@ -48,7 +50,7 @@ class Busiest:
     @cached_property
     def needed(self) -> int:
         """The atoms that the target uses."""
-        return _bits(itertools.chain(*self.problem.target))
+        return sum(map(self._bits, self.problem.target))
 
     @cached_property
     def fastest(self) -> float:
@@ -66,45 +68,63 @@ class Busiest:
         """What it takes at least to reduce, to gather and to move what is out of place, one after the other."""
         if not state.permuted:
             return 0.0
-        pairs = itertools.starmap(_behind, zip(state.layout, self.problem.target, strict=True))
-        places = [(_bits(old), _bits(new)) for old, new in pairs]
-        used, whole = _bits(itertools.chain(*state.layout)), math.prod(self.problem.sizes) ** 2
-        return self.rates.least(used, self.needed, _bits(state.partial), places, whole)
+        places = list(map(self._apart, state.layout, self.problem.target))
+        used = sum(map(self._bits, state.layout))
+        return self.rates.least(used, self.needed, self._bits(state.partial), places, self._whole)
+
+    @cached_property
+    def _whole(self) -> float:
+        """What there is in all, so that all is a whole number of parts."""
+        return float(math.prod(self.problem.sizes) ** 2)
 
     def weighed(self, kind: str, atoms: Atoms, sent: int) -> int:
         """What goes over the busiest link of a step along some atoms that sends so much."""
-        if not self.lines:
-            return sent
-        paths = self.rates.paths(_bits(atoms))
-        return round(UNIT * paths.part_of(_KINDS.get(kind, "all_reduce")) * sent)
+        return self._over(kind, self._bits(atoms), sent) if self.lines else sent
+
+    def handed_on(self, before: SearchState, after: Layout, held: int) -> int:
+        """The same of a permute of so much."""
+        return self._over(PERMUTE, self._moved(before, after), held)
+
+    def _over(self, kind: str, some: int, sent: int) -> int:
+        known = self._parts.get((kind, some))
+        if known is None:
+            part = self.rates.paths(some).part_of(_KINDS.get(kind, "all_reduce"))
+            known = self._parts[kind, some] = UNIT * part
+        return round(known * sent)
 
     def together(self, ready: Atoms) -> list[Atoms]:
         """What is scattered along at once."""
         ways = [itertools.permutations(ready, many) for many in range(1, 1 + len(ready))]
         return list(itertools.chain.from_iterable(ways))
 
-    def moved(self, before: SearchState, after: Layout) -> Atoms:
+    def _moved(self, before: SearchState, after: Layout) -> int:
         """Along which atoms devices talk in a permute: those that do not stay where they were; all where the order of
         devices changes.
         """
         if not before.permuted:
-            return tuple(range(len(self.lines)))
-        moved = set[int]()
+            return self.rates.every
+        moved = 0
         for old, new in zip(before.layout, after, strict=True):
             if old != new:
-                moved.update(*_behind(old, new))
-        return tuple(moved)
+                leaving, entering = self._apart(old, new)
+                moved |= leaving | entering
+        return moved
 
+    def _bits(self, atoms: Atoms) -> int:
+        """Some atoms as a set."""
+        known = self._sets.get(atoms)
+        if known is None:
+            known = self._sets[atoms] = sum([1 << atom for atom in atoms])
+        return known
 
-def _behind(old: Atoms, new: Atoms) -> tuple[Atoms, Atoms]:
-    """What is behind that with which both begin."""
-    same = 0
-    for one, other in zip(old, new, strict=False):
-        if one != other:
-            break
-        same += 1
-    return old[same:], new[same:]
-
-
-def _bits(atoms: Iterable[int]) -> int:
-    return sum([1 << atom for atom in atoms])
+    def _apart(self, old: Atoms, new: Atoms) -> tuple[int, int]:
+        """The atoms of each behind that with which both begin."""
+        known = self._behind.get((old, new))
+        if known is None:
+            same = 0
+            for one, other in zip(old, new, strict=False):
+                if one != other:
+                    break
+                same += 1
+            known = self._behind[old, new] = self._bits(old[same:]), self._bits(new[same:])
+        return known

@@ -258,7 +258,7 @@ class Edges:
         """A permute of so many parts."""
         sent = held + self.far.of_permute(held, state.layout, after)
         if self.over:
-            sent = self.over.weighed(PERMUTE, self.over.moved(state, after), held)
+            sent = self.over.handed_on(state, after, held)
         return Edge(sent, parts, PERMUTE, SearchState(after, (), True, ""))
 
     def permutes_in_parts(self, state: SearchState, held: int) -> Iterator[Edge]:
