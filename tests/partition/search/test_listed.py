@@ -1,4 +1,4 @@
-"""Axes that a program never tells apart, and choices among ways that do not either."""
+"""Which of a great many ways are looked at; axes that a program never tells apart are not told apart by them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import pytest
 
 import shardwright as sw
-from shardwright.partition.search.together import LISTED, are_many, axes_together, listed_splits
+from shardwright.partition.proposals import from_mesh
+from shardwright.partition.search.listed import LISTED, are_many, axes_together, listed_splits
 from shardwright.partition.splits import Splits
 from shardwright.rules.rule import ShardingRule
 from shardwright.sharding import TensorSharding
@@ -51,15 +52,25 @@ def test_manual_axes_are_by_themselves() -> None:
     assert axes_together([], inside) == (("pod",), ("replica",), ("data", "model"))
 
 
+def test_of_a_great_many_ways_half_are_of_fewest_axes_and_half_of_most_parts() -> None:
+    mapping = ((0,), (1,), (2,), (3,))
+    rule = ShardingRule((512, 512, 512, 512), (mapping,), (mapping,))
+    splits, lying = Splits(rule, frozenset(range(4)), "sum", (), 0), TensorSharding.of(MESH, [["model"], [], [], []])
+    assert are_many(4, MESH)
+    assert not are_many(3, sw.Mesh(data=4, model=8, expert=2))
+    some, every = listed_splits(splits, ((lying,),), (lying,)), list(from_mesh(splits, ((lying,),), (lying,)))
+    assert len(every) > LISTED == len(some) == len(set(some))
+    assert some[: LISTED // 2] == every[: LISTED // 2]
+    assert all(map(_uses_all, some[LISTED // 2 :]))
+    assert not any(map(_uses_all, some[: LISTED // 2]))
+
+
 def test_ways_do_not_tell_axes_apart_that_are_together() -> None:
     mapping = ((0,), (1,), (2,), (3,))
     rule = ShardingRule((512, 512, 512, 512), (mapping,), (mapping,))
     splits, lying = Splits(rule, frozenset(range(4)), "sum", (), 0), TensorSharding.of(MESH, [["model"], [], [], []])
     groups = (("pod", "replica"), ("data",), ("model",))
-    some, of_groups = (listed_splits(splits, ((lying,),), (lying,), one) for one in ((), groups))
-    assert are_many(4, MESH)
-    assert len(some) == LISTED
-    assert sum(_uses_all(axes) for axes in some) == 0
+    of_groups = listed_splits(splits, ((lying,),), (lying,), groups)
     assert sum(_uses_all(axes) for axes in of_groups) > 100
     for factors in of_groups:
         behind = [(one.name, other.name) for axes in factors for one, other in itertools.pairwise(axes)]

@@ -20,7 +20,7 @@ from shardwright.partition.edges import NOTHING
 from shardwright.partition.factors import FactorAxes
 from shardwright.partition.proposals import Shardings, Source
 from shardwright.partition.search.held import is_held
-from shardwright.partition.search.together import Groups, listed_splits
+from shardwright.partition.search.listed import Groups, listed_splits
 from shardwright.partition.splits import Splits, splits_of
 from shardwright.partition.ways import (
     PartialTogether,

@@ -24,8 +24,8 @@ from shardwright.partition.search.as_decided import Decided
 from shardwright.partition.search.graph import ChoiceGraph, Scope
 from shardwright.partition.search.held import Most, is_held, most_of
 from shardwright.partition.search.layouts import layouts_of
+from shardwright.partition.search.listed import Groups, are_many, axes_together
 from shardwright.partition.search.outline import Kind, Outline, Place
-from shardwright.partition.search.together import Groups, are_many, axes_together
 from shardwright.partition.search.total import computed_cost
 from shardwright.partition.splits import Splits, splits_of
 from shardwright.partition.targets import Targets

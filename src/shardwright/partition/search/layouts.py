@@ -5,7 +5,7 @@ from __future__ import annotations
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.partition.factors import tensor_sharding
-from shardwright.partition.search.together import Groups, listed_splits
+from shardwright.partition.search.listed import Groups, listed_splits
 from shardwright.partition.splits import Splits
 from shardwright.rules.rule import ShardingRule
 from shardwright.sharding import TensorSharding

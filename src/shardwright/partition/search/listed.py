@@ -1,7 +1,7 @@
-"""Axes that a program never tells apart: where ops have a great many ways, those are looked at that do not either.
+"""Which ways to split an op are looked at, of a great many not all.
 
-A batch that is split over pods and, in each, over replicas, is split as by one axis of both. Where a mesh has many
-axes, ways that use all of them are behind so many that use few that they would not be among those listed.
+Axes that a program never tells apart are not told apart then: a batch that is split over pods and, in each, over
+replicas, is split as by one axis of both.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping
 
-from shardwright.axes import Axes, AxisRef
+from shardwright.axes import Axes, AxisRef, axes_size
 from shardwright.memo import memoize
 from shardwright.mesh import Mesh
 from shardwright.partition.factors import FactorAxes
@@ -21,8 +21,8 @@ from shardwright.sharding import TensorSharding
 
 __all__ = ["Groups", "are_many", "axes_together", "listed_splits"]
 
-LISTED = 1 << 9
-"""Of a great many ways to split an op, those of fewest axes that are looked at."""
+LISTED, _LOOKED = 1 << 9, 1 << 12
+"""How many ways to split an op are looked at, and of a great many among how many first ones these are."""
 
 Groups = tuple[tuple[str, ...], ...]
 """The axes of a mesh by name, in its order: those together that are not told apart."""
@@ -67,7 +67,10 @@ def axes_together(shardings: Iterable[TensorSharding], mesh: Mesh) -> Groups:
 def listed_splits(
     splits: Splits, sources: tuple[Source, ...], targets: Shardings, groups: Groups = ()
 ) -> list[FactorAxes]:
-    """What the tensors at hand propose, and all else that the mesh allows; of a great many ways those of fewest axes.
+    """What the tensors at hand propose, and all else that the mesh allows, those of fewest axes first.
+
+    Of a great many half are those, and half such as split the op into most parts: most large ops use all devices, and
+    small ones few axes.
 
     Arguments:
         splits: How the op may be split.
@@ -75,12 +78,22 @@ def listed_splits(
         targets: Its results' targets.
         groups: The axes by those that are not to be told apart; none where all may be.
     """
-    if not groups:
-        return list(itertools.islice(from_mesh(splits, sources, targets), LISTED))
-    mesh, rule = mesh_of(sources, targets), splits.rule
-    at_hand, cuts = proposed_first(splits, sources, targets)
-    together = _splits_together(rule.sizes, splits.allowed, splits.bounds, rule.joined, mesh, cuts, groups)
-    return list(dict.fromkeys([*at_hand, *together]))[:LISTED]
+    every: Iterable[FactorAxes] = from_mesh(splits, sources, targets)
+    if groups:
+        mesh, rule = mesh_of(sources, targets), splits.rule
+        at_hand, cuts = proposed_first(splits, sources, targets)
+        together = _splits_together(rule.sizes, splits.allowed, splits.bounds, rule.joined, mesh, cuts, groups)
+        every = dict.fromkeys([*at_hand, *together])
+    looked = list(itertools.islice(every, _LOOKED))
+    if len(looked) <= LISTED:
+        return looked
+    few, rest = looked[: LISTED // 2], looked[LISTED // 2 :]
+    return [*few, *sorted(rest, key=_parts_of, reverse=True)[: LISTED - len(few)]]
+
+
+def _parts_of(factors: FactorAxes) -> int:
+    """Into how many parts axes split an op."""
+    return math.prod(map(axes_size, factors))
 
 
 @memoize
@@ -99,7 +112,7 @@ def _splits_together(
     of_groups = Mesh({name: math.prod(map(mesh.sizes.__getitem__, group)) for name, group in of_name.items()})
     of_axis = dict(cuts)
     places = {name: set(_places(group, of_axis, mesh)) for name, group in of_name.items()}
-    found = itertools.islice(legal_splits(splits, of_groups.inside(mesh.manual), places), LISTED)
+    found = itertools.islice(legal_splits(splits, of_groups.inside(mesh.manual), places), _LOOKED)
     return tuple(itertools.chain.from_iterable([_of_mesh(factors, of_name, mesh) for factors in found]))
 
 
