@@ -292,7 +292,15 @@ def test_bounds_know_that_what_a_loop_reads_may_be_made_in_front_of_it() -> None
 
 
 NO_TIME = Budget(
-    whole=1_000, nodes=1, sweeps=(0, 0), each=Limits(0, 0.0, 0), all=0, rounds=2, ways=1_000_000, near=1e-5
+    whole=1_000,
+    nodes=1,
+    sweeps=(0, 0),
+    each=Limits(0, 0.0, 0),
+    all=0,
+    rounds=2,
+    ways=1_000_000,
+    near=1e-5,
+    passes=1_000_000_000,
 )
 """Nothing but messages."""
 

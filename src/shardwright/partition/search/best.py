@@ -29,6 +29,7 @@ BUDGETS = {
         rounds=8,
         ways=4_000,
         near=2.5e-3,
+        passes=7_000_000,
     ),
     "best": Budget(
         whole=1_000,
@@ -39,6 +40,7 @@ BUDGETS = {
         rounds=12,
         ways=1_000_000,
         near=1e-5,
+        passes=100_000_000,
     ),
 }
 """What bounds the time of each effort that chooses ops together."""

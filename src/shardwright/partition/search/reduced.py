@@ -67,6 +67,7 @@ class Budget:
         ways: How many ways all nodes may have together for the best to be looked for; of more, one near the bound will
             do.
         near: How near, as a part of the bound.
+        passes: How often messages pass for all ways of a graph, times these, before nothing is chosen anew any more.
     """
 
     whole: int
@@ -77,6 +78,7 @@ class Budget:
     rounds: int
     ways: int
     near: float
+    passes: int
 
 
 class Reduced:
@@ -93,6 +95,8 @@ class Reduced:
         self.sweeps = budget.sweeps
         self.each = budget.each
         self.left = budget.all
+        self.ways = sum([node.seconds.size for node in graph.nodes])
+        self.passes_left = budget.passes
         self.found = first
         self.read = deque[tuple[int, ...]](maxlen=_MIXED)
 
@@ -149,6 +153,7 @@ class Reduced:
     def read_off(self, distances: Distances, onward: bool = True) -> Solution:
         """What was found before and what is read off the messages, each made better node by node: the better one."""
         bound = self.messages.least(distances, self.passes, onward)
+        self.passes_left -= self.passes * self.ways
         self.passes = _AGAIN
         if self.rest is None or self.rest.distances is not distances or self.rest.changes != distances.changes:
             self.rest = _Rest(self.graph, distances, _CLOSE * self.most, self.rest)

@@ -122,8 +122,7 @@ class _Choosing:
         first_nodes = map(self.choices.node, self.folded.first)
         ways = self.folded.of_first(decided_ways(first_nodes, decided.of_op))
         self.reduced = Reduced(self.folded.graph, ways, self.first, budget)
-        ways_of_all = sum([node.seconds.size for node in self.folded.graph.nodes])
-        self.close = budget.near if ways_of_all > budget.ways else _CLOSE
+        self.close = budget.near if self.reduced.ways > budget.ways else _CLOSE
         self.bounds = None if self.folded.is_whole else Bounds(self.folded, self.reduced.messages)
         self.best = replace(first, bound=max(first.bound, self.folded.graph.least_alone()))
         self.ways: tuple[int, ...] = ()  # of the best, folded
@@ -145,7 +144,7 @@ class _Choosing:
                 self.close = max(self.close, self.budget.near)
             last = self.best.rounds + self.budget.rounds
             before: Solution | None = None
-            while self.best.rounds < last and not self.is_done:
+            while self.best.rounds < last and not self.is_over:
                 solution = self.solution(proves)
                 if solution is None:
                     break
@@ -172,6 +171,11 @@ class _Choosing:
         none takes much less.
         """
         return self.best.seconds <= max(self.best.bound, self.best.alike) * (1 + self.close)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is chosen anew any more: that is done, or has taken what it may."""
+        return self.is_done or (self.best.rounds > 0 and self.reduced.passes_left < 0)
 
     def learns_from(self, folded: Solution, in_full: bool = True) -> bool:
         """Decide what was chosen, keep it if it is the best by now, and tell whether more is known of what it takes."""
