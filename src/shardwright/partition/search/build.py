@@ -164,9 +164,8 @@ class _Builder:
         layouts: tuple[Layout, ...] = (layout,)
         if layout is not None and type.is_tensor and 0 not in type.dims:
             most = most_of(self.most_held, op.results[number])
-            layouts = tuple(
-                [one for one in layouts_of(type, layout, self.together) if one == layout or is_held(type, one, most)]
-            )
+            every = layouts_of(type, layout, self.together)
+            layouts = tuple([one for one in every if one == layout or is_held(type, one, most)])
         return self.node(op, np.zeros(len(layouts)), number), layouts
 
     def ops(self, ops: Sequence[Op]) -> None:

@@ -35,7 +35,7 @@ from shardwright.steps import local_bytes
 
 __all__ = ["Distances"]
 
-_AT_ONCE = int(__import__("os").environ.get("AT", "131072"))
+_AT_ONCE = 1 << 20
 """How many entries of a table are told at once: what that takes on the way stays small."""
 
 
@@ -159,9 +159,8 @@ def _of_all(graph: ChoiceGraph) -> Iterator[tuple[TensorType, tuple[Shardings, S
             ends[link.type][id(made), id(read)] = made, read
     for type, of_type in ends.items():
         made, read = (tuple(dict.fromkeys(itertools.chain(*each))) for each in zip(*of_type.values(), strict=True))
-        if len(of_type) > 1 and len(made) * len(read) <= sum(
-            [len(one) * len(other) for one, other in of_type.values()]
-        ):
+        pairs = sum([len(one) * len(other) for one, other in of_type.values()])
+        if len(of_type) > 1 and len(made) * len(read) <= pairs:
             yield type, (made, read)
 
 
