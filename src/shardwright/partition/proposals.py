@@ -17,12 +17,12 @@ from shardwright.axes import AxisRef, axes_size, merge_axes, truncate_by_divisor
 from shardwright.memo import memoize
 from shardwright.mesh import Mesh
 from shardwright.partition.factors import FactorAxes, feasible, merge, project
+from shardwright.partition.joined_axes import Groups, JoinedAxes
 from shardwright.partition.splits import Splits
 from shardwright.rules.rule import DimFactors, ShardingRule
 from shardwright.sharding import TensorSharding
 
 __all__ = [
-    "Cuts",
     "Intended",
     "Proposals",
     "Shardings",
@@ -31,7 +31,6 @@ __all__ = [
     "from_tensors",
     "legal_splits",
     "mesh_of",
-    "proposed_first",
     "without_sums",
 ]
 
@@ -42,9 +41,6 @@ Shardings: TypeAlias = tuple[TensorSharding, ...]
 
 Intended: TypeAlias = tuple[tuple[int, TensorSharding], ...]
 """Operands that are nothing but parts of a sum so far and read by several ops, with how they shall lie once whole."""
-
-Cuts: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
-"""For each axis of a mesh, sizes of its major parts where it may be cut."""
 
 Proposals: TypeAlias = Callable[[Splits, tuple[Source, ...], Shardings], Iterable[FactorAxes]]
 """`(how an op may be split, its operands' shardings, its results' targets) -> axes of its factors`, none twice."""
@@ -163,26 +159,29 @@ def _moved(splits: Splits, tensors: Iterable[FactorAxes], elsewhere: frozenset[i
                     yield feasible(splits, (*kept[:to], merge_axes(kept[to] + axes), *kept[to + 1 :]))
 
 
-def from_mesh(splits: Splits, sources: tuple[Source, ...], targets: Shardings) -> Iterator[FactorAxes]:
-    """What the tensors at hand propose, and then all else that the mesh allows, its axes cut as theirs are."""
-    mesh, rule = mesh_of(sources, targets), splits.rule
-    at_hand, cuts = proposed_first(splits, sources, targets)
-    yield from at_hand
-    for factors in _legal_splits(rule.sizes, splits.allowed, splits.bounds, rule.joined, mesh, cuts):
-        if factors not in at_hand:
-            yield factors
+def from_mesh(
+    splits: Splits, sources: tuple[Source, ...], targets: Shardings, groups: Groups = ()
+) -> Iterator[FactorAxes]:
+    """What the tensors at hand propose, and then all else that the mesh allows, its axes cut as theirs are.
 
-
-def proposed_first(
-    splits: Splits, sources: tuple[Source, ...], targets: Shardings
-) -> tuple[Mapping[FactorAxes, None], Cuts]:
-    """What the tensors at hand propose, in order, and where axes are cut in it."""
+    Arguments:
+        splits: How the op may be split.
+        sources: Its operands' shardings.
+        targets: Its results' targets.
+        groups: The axes of the mesh by those that all else does not tell apart; none where it may.
+    """
+    mesh = mesh_of(sources, targets)
     proposed = itertools.chain(from_tensors(splits, sources, targets), without_sums(splits, sources, targets))
     at_hand = dict.fromkeys(tuple(map(merge_axes, factors)) for factors in proposed)
-    cuts = {name: {1} for name in mesh_of(sources, targets).sizes}
+    cuts = {name: {1} for name in mesh.sizes}
     for axis in itertools.chain.from_iterable(itertools.chain(*at_hand)):
         cuts[axis.name] |= {axis.pre, axis.end}
-    return at_hand, tuple([(name, tuple(sorted(places))) for name, places in cuts.items()])
+    yield from at_hand
+    rule = splits.rule
+    cut = tuple([(name, tuple(sorted(places))) for name, places in cuts.items()])
+    for factors in _legal_splits(rule.sizes, splits.allowed, splits.bounds, rule.joined, mesh, cut, groups):
+        if factors not in at_hand:
+            yield factors
 
 
 class _Listed:
@@ -209,11 +208,16 @@ def _legal_splits(
     bounds: tuple[int, ...],
     joined: tuple[DimFactors, ...],
     mesh: Mesh,
-    cuts: Cuts,
+    cuts: tuple[tuple[str, tuple[int, ...]], ...],
+    groups: Groups,
 ) -> _Listed:
     """`legal_splits` by what they depend on, which many ops have in common."""
-    rule = ShardingRule(sizes, (joined,), ())
-    return _Listed(legal_splits(Splits(rule, allowed, "sum", (), 0, bounds=bounds), mesh, dict(cuts)))
+    splits = Splits(ShardingRule(sizes, (joined,), ()), allowed, "sum", (), 0, bounds=bounds)
+    if not groups:
+        return _Listed(legal_splits(splits, mesh, dict(cuts)))
+    joined_axes = JoinedAxes(mesh, groups)
+    apart = map(joined_axes.apart, legal_splits(splits, joined_axes.mesh, joined_axes.cuts(dict(cuts))))
+    return _Listed(factors for factors in apart if factors is not None)
 
 
 def legal_splits(splits: Splits, mesh: Mesh, cuts: Mapping[str, Collection[int]]) -> Iterator[FactorAxes]:

@@ -11,8 +11,10 @@ import jax.numpy as jnp
 import pytest
 
 import shardwright as sw
+from shardwright.partition.factors import FactorAxes
+from shardwright.partition.joined_axes import axes_together
 from shardwright.partition.proposals import from_mesh
-from shardwright.partition.search.listed import LISTED, are_many, axes_together, listed_splits
+from shardwright.partition.search.listed import LISTED, are_many, listed_splits
 from shardwright.partition.splits import Splits
 from shardwright.rules.rule import ShardingRule
 from shardwright.sharding import TensorSharding
@@ -82,9 +84,8 @@ def test_ways_do_not_tell_axes_apart_that_are_together() -> None:
     assert len(listed_splits(splits, ((lying,),), (lying,))) == len(of_groups)
 
 
-def _uses_all(factors: Sequence[Sequence[object]]) -> bool:
-    names = {axis.name for axes in factors for axis in axes}  # type: ignore[attr-defined]
-    return len(names) == len(MESH.sizes)
+def _uses_all(factors: FactorAxes) -> bool:
+    return len({axis.name for axes in factors for axis in axes}) == len(MESH.sizes)
 
 
 def _attention(x: jax.Array, q: jax.Array, k: jax.Array, out: jax.Array) -> jax.Array:

@@ -305,6 +305,17 @@ NO_TIME = Budget(
 """Nothing but messages."""
 
 
+def test_nothing_is_chosen_anew_where_no_passes_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Session(hardware=TPU_V5P):
+        graph = ready(NETS["pipeline"].plan())
+        _, every = search(graph, "default")
+        monkeypatch.setitem(BUDGETS, "default", replace(BUDGETS["default"], passes=0))
+        _, once = search(graph, "default")
+    assert once.trials < every.trials
+    assert every.seconds <= once.seconds < once.seconds_before
+    assert once.seconds_least <= once.seconds
+
+
 def test_a_program_too_large_for_integer_programs_is_chosen_by_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(BUDGETS, "default", NO_TIME)
     searched = _in_turns().partition(effort="default").searched

@@ -18,9 +18,10 @@ from shardwright.memo import memoize
 from shardwright.partition.decisions import Layout
 from shardwright.partition.edges import NOTHING
 from shardwright.partition.factors import FactorAxes
+from shardwright.partition.joined_axes import Groups
 from shardwright.partition.proposals import Shardings, Source
 from shardwright.partition.search.held import is_held
-from shardwright.partition.search.listed import Groups, listed_splits
+from shardwright.partition.search.listed import listed_splits
 from shardwright.partition.splits import Splits, splits_of
 from shardwright.partition.ways import (
     PartialTogether,

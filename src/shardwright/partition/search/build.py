@@ -16,6 +16,7 @@ from shardwright.cost.hardware import current_hardware
 from shardwright.cost.price import price
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.partition.decisions import AtUses, Computed, Decisions, Layout, PassedOn
+from shardwright.partition.joined_axes import Groups, axes_together
 from shardwright.partition.localize.uneven import is_at_boundary
 from shardwright.partition.op_split import filled
 from shardwright.partition.proposals import Source
@@ -24,7 +25,7 @@ from shardwright.partition.search.as_decided import Decided
 from shardwright.partition.search.graph import ChoiceGraph, Scope
 from shardwright.partition.search.held import Most, is_held, most_of
 from shardwright.partition.search.layouts import layouts_of
-from shardwright.partition.search.listed import Groups, are_many, axes_together
+from shardwright.partition.search.listed import are_many
 from shardwright.partition.search.outline import Kind, Outline, Place
 from shardwright.partition.search.total import computed_cost
 from shardwright.partition.splits import Splits, splits_of

@@ -5,7 +5,8 @@ from __future__ import annotations
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.partition.factors import tensor_sharding
-from shardwright.partition.search.listed import Groups, listed_splits
+from shardwright.partition.joined_axes import Groups
+from shardwright.partition.search.listed import listed_splits
 from shardwright.partition.splits import Splits
 from shardwright.rules.rule import ShardingRule
 from shardwright.sharding import TensorSharding
