@@ -104,12 +104,15 @@ def _partial(
 ) -> tuple[Partial, ...] | None:
     """Along which axes the results are partial; `None` where contributions may not pass through the op."""
     made = {Partial(axis, splits.kind) for factor in splits.contributing for axis in factors[factor]}
-    held = {number: frozenset(layout.partial) for number, layout in enumerate(operands) if layout.partial}
+    partial = {number: frozenset(layout.partial) for number, layout in enumerate(operands) if layout.partial}
+    held = {number: axes for number, axes in partial.items() if number not in splits.once}
     passed = frozenset().union(*held.values()) if held else frozenset()
     kinds = {partial.kind for partial in passed}
     if len(kinds) > 1 or (kinds and kinds != {"sum"} and made):
         return None
     if held and (len(set(held.values())) > 1 or not _is_linear(signature, tuple(held), *kinds)):
+        return None
+    if any(not axes <= made | passed for number, axes in partial.items() if number in splits.once):
         return None
     return tuple(made | passed)
 

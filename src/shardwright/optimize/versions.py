@@ -15,7 +15,7 @@ from shardwright.optimize.draft import Draft
 from shardwright.optimize.exactness import keeps_order
 from shardwright.optimize.local_ops import is_local, operand_layouts, results_of
 from shardwright.partition.options import with_option
-from shardwright.partition.splits import linear_operands
+from shardwright.partition.splits import counted_once, linear_operands
 from shardwright.rules.traits import facts_of, is_scalar_expansion
 from shardwright.sharding import TensorSharding
 from shardwright.steps import AllSlice
@@ -124,7 +124,11 @@ def _sets(op: Op, layout: TensorSharding) -> list[tuple[int, ...]]:
     kinds = {partial.kind for partial in layout.partial}
     if not kinds:
         return [()]
-    return sorted(linear_operands(op.signature, kinds.pop()), key=len, reverse=True) if len(kinds) == 1 else []
+    if len(kinds) != 1:
+        return []
+    (kind,) = kinds
+    once = [(number,) for number in sorted(counted_once(op.signature))] if kind == "sum" else []
+    return sorted([*linear_operands(op.signature, kind), *once], key=len, reverse=True)
 
 
 def _contributed(layout: TensorSharding, like: TensorSharding) -> TensorSharding:

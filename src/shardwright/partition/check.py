@@ -24,7 +24,7 @@ from shardwright.partition.emit import step_of
 from shardwright.partition.factors import factor_axes, tensor_sharding
 from shardwright.partition.free_axes import stays_within
 from shardwright.partition.localize.uneven import is_at_boundary
-from shardwright.partition.splits import linear_operands, splits_of
+from shardwright.partition.splits import counted_once, linear_operands, splits_of
 from shardwright.rules.traits import facts_of
 from shardwright.sharding import Partial, TensorSharding
 
@@ -203,7 +203,8 @@ def _why_not_partial(
     signature: Signature, made: set[Partial], operands: tuple[Layout, ...], results: tuple[Layout, ...]
 ) -> str | None:
     """Results are partial along the reduction's axes and those of partial operands that the op is linear in."""
-    held = {n: set(s.partial) for n, s in enumerate(operands) if s is not None and s.partial}
+    once = counted_once(signature)
+    held = {n: set(s.partial) for n, s in enumerate(operands) if s is not None and s.partial and n not in once}
     passed: set[Partial] = set().union(*held.values()) if held else set()
     kinds = {partial.kind for partial in passed}
     if len(kinds) > 1 or (kinds and kinds != {"sum"} and made):
@@ -214,6 +215,10 @@ def _why_not_partial(
     ):
         kind = "" if kinds == {"sum"} else f" in contributions to a {kinds.pop()}"
         return f"operands {sorted(held)} are partial and the op is not linear in them{kind}"
+    for number in sorted(once):
+        layout = operands[number]
+        if layout is not None and not set(layout.partial) <= made | passed:
+            return f"operand {number} is partial along {layout.partial}, and its result along {made | passed} only"
     for layout in results:
         if layout is not None and not _same_partial(layout, made | passed):
             return f"its result is partial along {layout.partial}, not along {made | passed}"

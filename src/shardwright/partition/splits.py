@@ -30,7 +30,7 @@ from shardwright.rules.registry import gone_through, is_given, known_rule, local
 from shardwright.rules.rule import ShardingRule, factors_in
 from shardwright.rules.traits import facts_of
 
-__all__ = ["Splits", "linear_operands", "refusal", "splits_of"]
+__all__ = ["Splits", "counted_once", "linear_operands", "refusal", "splits_of"]
 
 _BUSY = frozenset({"stablehlo.custom_call", "stablehlo.cholesky", "stablehlo.triangular_solve"})
 """Ops beside products that take as long as their work, or of which nobody knows it."""
@@ -50,6 +50,7 @@ class Splits(NamedTuple):
         allowed: Factors along which it may be split.
         kind: Reduction kind of the result along its reduction factors.
         linear: Sets of operands in which, all others fixed, the op is linear: see `linear_operands`.
+        once: Operands that count once, whatever else contributes to results: see `counted_once`.
         exchanged: Those of `allowed` along which devices exchange something inside the op.
         completed: Those of `exchanged` that are reductions and leave nothing partial: what devices make is combined
             inside as well.
@@ -77,6 +78,7 @@ class Splits(NamedTuple):
     moved: float = 0.0
     streamed: tuple[tuple[int, tuple[int, ...]], ...] = ()
     multiplied: str = "bf16"
+    once: frozenset[int] = frozenset()
 
     def work(self, parts: Sequence[int], hardware: Hardware) -> Cost:
         """What is left on a device of the op; of products with what they take beyond that by the roofline.
@@ -124,7 +126,7 @@ def splits_of(signature: Signature) -> Splits | None:
         sets = (own.allowed, own.exchanged, own.completed)
         allowed, exchanged, completed = (corresponding_factors(rule, own.rule, some) for some in sets)
         bounds = _bounds(signature, rule, exchanged)
-        moves = own.moved, _streamed(signature, rule), own.multiplied
+        moves = own.moved, _streamed(signature, rule), own.multiplied, own.once
         return Splits(
             rule, allowed, own.kind, own.linear, own.iterations, exchanged, completed, bounds, frozenset(), *moves
         )
@@ -147,7 +149,8 @@ def _known_splits(signature: Signature, rule: ShardingRule) -> Splits | None:
     completed = rule.reduction & exchanged if kind is None else frozenset[int]()
     linear, bounds = linear_operands(signature), _bounds(signature, rule, exchanged)
     idle = allowed & _idle(signature, rule)
-    moves = _moved(signature) / max(1, iterations), _streamed(signature, rule), _multiplied(signature)
+    moved = _moved(signature) / max(1, iterations)
+    moves = moved, _streamed(signature, rule), _multiplied(signature), counted_once(signature)
     return Splits(rule, allowed, kind or "sum", linear, iterations, exchanged, completed, bounds, idle, *moves)
 
 
@@ -228,9 +231,13 @@ def linear_operands(signature: Signature, kind: str = "sum") -> tuple[tuple[int,
 
     Of sums integers and booleans are left out, as are conversions: a sum of rounded parts is not the rounded sum. To
     another kind ops are linear that move elements, and the one that combines by it: a maximum of two maxima is one of
-    all that these are of. A reduction that sums takes parts of sums, its initial value once (`localize.reduction`).
+    all that these are of. A reduction that sums takes parts of sums, its initial value once (`localize.reduction`); a
+    scatter that adds takes updates that are parts, and what it adds them to once (`counted_once`).
     """
     facts = facts_of(signature.name)
+    if signature.name == "stablehlo.scatter":
+        once = counted_once(signature) if kind == "sum" else frozenset()
+        return (tuple(range(len(once) + 1, len(signature.operands))),) if once else ()
     if signature.name == "stablehlo.reduce":
         is_sum = kind == "sum" and len(signature.results) == 1 and signature.bodies[0].reduction == kind
         return ((0,),) if is_sum and signature.results[0].dtype in _EXACT else ()
@@ -241,3 +248,16 @@ def linear_operands(signature: Signature, kind: str = "sum") -> tuple[tuple[int,
     if not facts.linear or facts.converts or not all(type.dtype in _EXACT for type in signature.results):
         return ()
     return tuple([together or tuple(range(len(signature.operands))) for together in facts.linear])
+
+
+@memoize
+def counted_once(signature: Signature) -> frozenset[int]:
+    """Operands that count once in sums which an op leaves partial, however many devices contribute to them.
+
+    So each may be a sum of parts along any of the axes along which the results are, and need not be reduced before:
+    what a scatter adds to, which may be what another one has left.
+    """
+    if signature.name != "stablehlo.scatter" or not signature.bodies or signature.bodies[0].reduction != "sum":
+        return frozenset()
+    count = len(signature.results)
+    return frozenset(range(count)) if all(type.dtype in _EXACT for type in signature.results) else frozenset()

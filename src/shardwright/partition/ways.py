@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from shardwright.axes import axes_size
 from shardwright.cost.collectives import combined_by_hand
@@ -44,6 +44,7 @@ __all__ = [
     "plain_ways",
     "priced",
     "question_of",
+    "sets_together",
     "ways_of",
 ]
 
@@ -146,30 +147,58 @@ def ways_of(question: Question, factors: FactorAxes) -> Iterator[Way]:
         yield from passing_ways(partial_together(question), factors, plain)
 
 
-PartialTogether: TypeAlias = tuple[frozenset[int], tuple[Partial, ...]]
-"""Operands that are parts of sums and may stay so together through an op, and along which axes."""
+class PartialTogether(NamedTuple):
+    """Operands that are parts of sums and may stay so together through an op.
+
+    Attributes:
+        operands: Which.
+        held: Along which axes.
+        count_once: Whether they count once, and are to be partial only along axes along which results are so anyway.
+    """
+
+    operands: frozenset[int]
+    held: tuple[Partial, ...]
+    count_once: bool
 
 
 def partial_together(question: Question) -> list[PartialTogether]:
     """Which operands of an op may stay partial through it."""
     passing, sources, splits = question.passing, question.sources, question.splits
     found: list[PartialTogether] = []
-    for together in splits.linear if passing and splits.kind == "sum" else ():
+    for together, count_once in sets_together(splits) if passing else ():
         partials = {sources[i][0].partial if i in passing and sources[i] else () for i in together}
         if len(partials) == 1:
             (held,) = partials
             if held and all(p.kind == "sum" for p in held):
-                found.append((frozenset(together), held))
+                found.append(PartialTogether(frozenset(together), held, count_once))
     return found
+
+
+def sets_together(splits: Splits) -> list[tuple[tuple[int, ...], bool]]:
+    """Sets of operands that may be parts of sums together, and whether they count once."""
+    if splits.kind != "sum":
+        return []
+    once = [((operand,), True) for operand in sorted(splits.once)]
+    return [*[(together, False) for together in splits.linear], *once]
 
 
 def passing_ways(through: Sequence[PartialTogether], factors: FactorAxes, plain: Way) -> Iterator[Way]:
     """The ways in which partial sums pass through, by the one in which none does."""
     used = [axis for axes in factors for axis in axes] if through else []
-    for operands, held in through:
-        if all(can_split(p.axis, used) for p in held):
-            needed = tuple([_plus(s, held) if i in operands else s for i, s in enumerate(plain.operands)])
-            yield Way(needed, tuple([_plus(s, held) for s in plain.results]), plain.own, plain.exchange)
+    ways = [plain]
+    for operands, held, count_once in through:
+        if not count_once and all(can_split(p.axis, used) for p in held):
+            ways.append(Way(_plus_of(plain.operands, operands, held), _plus_of(plain.results, None, held), *plain[2:]))
+    yield from ways[1:]
+    for operands, held, count_once in through:
+        for way in ways if count_once else ():
+            if all(set(held) <= set(result.partial) for result in way.results):
+                yield way._replace(operands=_plus_of(way.operands, operands, held))
+
+
+def _plus_of(layouts: Shardings, which: frozenset[int] | None, held: tuple[Partial, ...]) -> Shardings:
+    """Layouts of which some, or all, are partial as well."""
+    return tuple([_plus(one, held) if which is None or i in which else one for i, one in enumerate(layouts)])
 
 
 def plain_ways(question: Question, listed: Sequence[FactorAxes]) -> list[Way]:

@@ -106,7 +106,7 @@ def scatter_factors(signature: Signature) -> Iterator[IndexFactor]:
 
 @sharding_rule(
     "stablehlo.gather",
-    facts=OpFacts(exact=True, index_by_index=True),
+    facts=OpFacts(exact=True, index_by_index=True, linear=((0,),)),
     through=result_alone,
 )
 def _gather(signature: Signature) -> ShardingRule:

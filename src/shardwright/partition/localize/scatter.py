@@ -2,7 +2,8 @@
 
 Indices are counted from the start of the shard: StableHLO drops updates that do not fit into the operand, and so each
 is applied exactly once. Where devices hold different updates of the same place, the
-results are contributions to a reduction, in which the operand counts once.
+results are contributions to a reduction, in which the operand counts once: a part of it on each of them where it is a
+sum of parts itself.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def _scatter(
     _require_fitting(numbers, source[0], source[count], source[-1], places)
     local = local_signature(signature, source, target)
     once = _once_axes(source, target, count)
-    _require_reduced(signature, numbers, source, once, count)
+    _require_reduced(numbers, source, wide(target[0].partial_axes))
     if once:
         inputs = [ctx.once(value, once, _kind(signature), target[0].mesh) for value in inputs]
     if places:
@@ -139,13 +140,13 @@ def _once_axes(source: Shardings, target: Shardings, count: int) -> Axes:
     return wide(subtract_axes(target[0].partial_axes, source[0].partial_axes))
 
 
-def _require_reduced(signature: Signature, numbers: _Numbers, source: Shardings, once: Axes, count: int) -> None:
+def _require_reduced(numbers: _Numbers, source: Shardings, partial: Axes) -> None:
     """Updates split along axes that do not split the operand make the result partial along these."""
     batch = numbers.get("input_batching_dims", ())
     window = numbers.get("update_window_dims", ())
     matched = [axis for dim in batch for axis in source[0].axes[dim]]
     loose = [axis for dim, axes in enumerate(source[-1].axes) if dim not in window for axis in axes if axis.size > 1]
-    rest = subtract_axes(loose, (*once, *matched))
+    rest = subtract_axes(loose, (*partial, *matched))
     if rest:
         raise ShardingError(
             f"updates that lie as {source[-1]!r} leave a partial result along {', '.join(a.name for a in rest)}",

@@ -30,7 +30,7 @@ from shardwright.partition.search.outline import Kind, Outline, Place
 from shardwright.partition.search.total import computed_cost
 from shardwright.partition.splits import Splits, splits_of
 from shardwright.partition.targets import Targets
-from shardwright.partition.ways import Way
+from shardwright.partition.ways import Way, sets_together
 from shardwright.rules.traits import facts_of
 from shardwright.sharding import Partial, TensorSharding, replicated
 
@@ -332,7 +332,7 @@ class _Builder:
 
     def partial_operands(self, op: Op, splits: Splits, sources: tuple[Source, ...]) -> Iterator[Together]:
         """Operands that may be parts of sums together, which pass through the op, and along which axes."""
-        for together in splits.linear if splits.kind == "sum" else ():
+        for together, _ in sets_together(splits):
             values = [op.operands[i] for i in together]
             if not all(sources[i] and self.targets.uses[op.operands[i]] == 1 for i in together):
                 continue
