@@ -161,6 +161,10 @@ def _unknown(key: Key, names: Sequence[str], source: str, noun: str) -> Sharding
     what = f"no {noun} matches {text!r}" if is_pattern else f"the program has no {noun} {key!r}"
     near = difflib.get_close_matches(pytree_path(name), _paths(names), n=1, cutoff=0.7)
     general = f"give the name or the index of one of them, or {_OF_SEVERAL}" if names else "leave it out"
+    ending = sum(1 for one in names if one.endswith(name)) if name and not is_pattern else 0
+    if ending:
+        general = f"give the pattern {name + '$'!r}, which names {counted(ending, noun)}, or a whole name"
+        near = [] if ending > 1 else near
     return ShardingError(
         what,
         location=source,

@@ -36,7 +36,10 @@ _LAYOUTS = LAYOUTS - {"sdy.data_flow_edge", "sdy.propagation_barrier"}
 """Ops of sdy that ask for a layout, as an annotation for users does."""
 
 _REFUSED = {
-    "sdy.manual_computation": ("its body is written for one device along some axes", "inline or partition it first"),
+    "sdy.manual_computation": (
+        "its body is written for one device along some axes",
+        "write the local stage of the partitioned program",
+    ),
     "sdy.named_computation": ("the dialect has no computation with shardings of its own", "inline it first"),
     "sdy.sharding_group": ("it ties values for propagation, which the dialect cannot say", "propagate first"),
     "sdy.propagation_barrier": ("it steers propagation, which the dialect cannot say", "propagate first"),
