@@ -48,6 +48,18 @@ def told(*args: str, stdin: str | None = None) -> str:
     return result.stdout
 
 
+@pytest.mark.parametrize("body", ["", "%0 = stablehlo.sine %a : tensor<8x16xf32>"])
+def test_what_returns_nothing_takes_no_time_however_it_lies(body: str) -> None:
+    text = f"""sdy.mesh @mesh = <["x"=2, "y"=4]>
+func.func @main(%a: tensor<8x16xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}]>}}) {{
+  {body}
+  return
+}}"""
+    tuning = sw.tune(sw.load(text).plan())
+    assert tuning.trials
+    assert not any(trial.outcome.seconds for trial in tuning.trials)
+
+
 def test_layers_are_changed_together_and_others_alone() -> None:
     trials = trials_of(sw.load(LAYERS).plan())
     names = {names for names, _ in trials}

@@ -82,7 +82,9 @@ def test_a_path_that_is_only_the_beginning_of_a_name_is_none() -> None:
 
 def test_the_end_of_names_is_a_pattern_of_them() -> None:
     assert "the pattern '/w$', which names 2 arguments" in refused({"/w": "-,-"}).remedy
-    assert shardings_of({"/w$": "-,model"}) == dict.fromkeys(("params/layers/0/w", "params/layers/1/w"), "[{?}, {model}]")
+    assert shardings_of({"/w$": "-,model"}) == dict.fromkeys(
+        ("params/layers/0/w", "params/layers/1/w"), "[{?}, {model}]"
+    )
 
 
 def test_what_is_given_wins_over_what_the_program_says() -> None:

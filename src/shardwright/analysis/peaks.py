@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from shardwright.analysis.alive import is_computed_where_read
 from shardwright.ir.graph import Op
+from shardwright.ir.ops import RETURNS
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
 from shardwright.rules.traits import facts_of
@@ -98,7 +99,7 @@ class Peaks:
     def number(self, op: Op) -> int | None:
         """The number of what an op without regions does to buffers; `None` where it does nothing."""
         sizes, is_sharing, is_reusing = _of_signature(op.signature)
-        if not (op.operands or any(sizes)):
+        if not (op.operands or any(sizes) or op.name in RETURNS):
             return None
         number, self._count = self._count, self._count + 1
         is_other = is_sharing or (is_reusing and len(sizes) > 1)

@@ -302,7 +302,7 @@ class Partitioned(LocalValue):
                 break
             again = self._verify(given, seed, rung, tolerance, timeout, processes)
             if again.undefined < best.undefined:
-                best = again.with_note(f"inputs are drawn so that results are numbers: {RUNGS[rung]}")
+                best = again.with_notes([f"inputs are drawn so that results are numbers: {RUNGS[rung]}"])
         return best
 
     def _verify(

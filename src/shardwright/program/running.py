@@ -117,7 +117,8 @@ def verified(
     from shardwright.notation import modules
     from shardwright.runtime.annotated import annotated as on_devices
     from shardwright.runtime.annotated import needs_devices
-    from shardwright.runtime.unsharded import ANOTHER_ORDER, has_another_order, unsharded, unsharded_text
+    from shardwright.runtime.miscomputed import notes_of
+    from shardwright.runtime.unsharded import unsharded, unsharded_text
     from shardwright.runtime.verify import verify
 
     partitioned = needs_devices(source.graph)
@@ -135,4 +136,4 @@ def verified(
         callbacks=_callbacks(call),
         **options,
     )
-    return verification.with_note(ANOTHER_ORDER) if has_another_order(source.graph) else verification
+    return verification.with_notes(notes_of(source.graph))

@@ -14,25 +14,14 @@ from shardwright.ir.signature import Body, Signature
 from shardwright.ir.types import TensorType
 from shardwright.notation import modules
 from shardwright.partition.bodies import SHARDING_NAMES, plain_bodies
-from shardwright.partition.localize.unit_windows import append_in_order, is_out_of_order
 from shardwright.partition.own_collectives import copies_in
+from shardwright.runtime.miscomputed import miscomputed, notes_of
 from shardwright.stage import Stage
 
-__all__ = ["ANOTHER_ORDER", "has_another_order", "unsharded", "unsharded_text"]
-
-ANOTHER_ORDER = (
-    "XLA on CPUs gives wrong numbers for a convolution of one-element windows whose result has its dimensions in "
-    "another order: in the unsharded program it stands in the order of its image"
-)
-"""What to say of a program that `has_another_order`."""
+__all__ = ["unsharded", "unsharded_text"]
 
 _NO_RESULT = frozenset({"sdy.sharding_group"})
 _RUNS_AS_IT_IS = frozenset({"sdy.sharding_constraint", "sdy.sharding_group"})
-
-
-def has_another_order(graph: Graph) -> bool:
-    """Whether XLA on CPUs gives wrong numbers for the program as it is: see `partition.localize.unit_windows`."""
-    return any(is_out_of_order(op.signature) for op in graph.walk())
 
 
 def unsharded(graph: Graph) -> Graph:
@@ -61,7 +50,7 @@ def unsharded_text(graph: Graph, content: str | bytes, name: str = "-") -> str:
         ShardingError: a manual computation, which has no meaning on one device.
     """
     carries = isinstance(content, str) and CARRIED_CONSTRAINT in content
-    runs = not carries and len({mesh.axes for mesh in graph.used_meshes}) < 2 and not has_another_order(graph)
+    runs = not carries and len({mesh.axes for mesh in graph.used_meshes}) < 2 and not notes_of(graph)
     runs = runs and OWN_COLLECTIVES.isdisjoint(graph.op_names())
     if runs and all(op.name in _RUNS_AS_IT_IS for op in graph.walk() if op.name.startswith("sdy.")):
         return content if isinstance(content, str) else module_text(load_module(content, name))
@@ -101,9 +90,9 @@ class _Unsharded(Copier):
             self.pass_on(op)
         elif name in OWN_COLLECTIVES:
             self.collective(op, into)
-        elif is_out_of_order(signature):
-            image, kernel = (self.values[value] for value in op.operands)
-            made = append_in_order(Builder(self.target, into, op.location), signature, image, kernel)
+        elif (told := miscomputed(signature)) is not None:
+            operands = [self.values[value] for value in op.operands]
+            made = told.append(Builder(self.target, into, op.location), signature, operands)
             self.values.update(zip(op.results, made, strict=True))
         elif name not in _NO_RESULT:
             self.copy(op, plain_bodies(signature) if signature.bodies else signature, into)

@@ -107,9 +107,9 @@ class Verification:
             for one in self.replicas
         ]
 
-    def with_note(self, note: str) -> Verification:
-        """The same with one more note, in front."""
-        return replace(self, notes=(note, *self.notes))
+    def with_notes(self, notes: Sequence[str]) -> Verification:
+        """The same with more notes, in front."""
+        return replace(self, notes=(*notes, *self.notes))
 
     def require(self) -> None:
         """Check that everything is right.

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from shardwright.ir.attributes import i64_array
+from shardwright.ir.builder import Builder
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType, bit_width
 from shardwright.partition.localize.local import Local, identity_value, local_type
@@ -95,7 +96,7 @@ def _along(sharding: TensorSharding, whole: Sequence[int]) -> TensorSharding:
     return sharding.with_axes(tuple(() if dim in whole else axes for dim, axes in enumerate(sharding.axes)))
 
 
-def clamped(ctx: Local, start: int, limit: int) -> int:
+def clamped(ctx: Builder, start: int, limit: int) -> int:
     """A start no less than 0 and no more than `limit`."""
     type: TensorType = ctx.type(start)
     zero = ctx.constant(0, type)
