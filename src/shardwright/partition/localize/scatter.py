@@ -9,6 +9,7 @@ sum of parts itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from shardwright.axes import Axes, subtract_axes
 from shardwright.errors import ShardingError
@@ -19,6 +20,7 @@ from shardwright.partition.localize.indices import index_space, require_whole_ve
 from shardwright.partition.localize.layout import wide
 from shardwright.partition.localize.local import Local, local_type
 from shardwright.partition.localize.registry import Shardings, local_signature, localizer
+from shardwright.rules.rule import ShardingRule
 from shardwright.sharding import TensorSharding
 
 __all__: list[str] = []
@@ -26,8 +28,25 @@ __all__: list[str] = []
 _Numbers = dict[str, tuple[int, ...]]
 
 
+def _by_rows(signature: Signature, rule: ShardingRule) -> ShardingRule:
+    """A row that is a window of one element, at an index, lies on one device as what is inserted does."""
+    numbers, count = signature.get("scatter_dimension_numbers", {}), len(signature.results)
+    shape, updates = signature.operands[0].dims, signature.operands[count + 1].dims
+    rows = [
+        dim
+        for dim, out in _window_of(numbers, len(shape)).items()
+        if updates[out] == 1 < shape[dim] and dim in numbers.get("scatter_dims_to_operand_dims", ())
+    ]
+    freed = frozenset(factor for dim in rows for factor in rule.operands[0][dim])
+    return replace(rule, need_replication=rule.need_replication - freed) if freed else rule
+
+
 # It works out itself which part of an update falls into a shard.
-@localizer("stablehlo.scatter", covered=lambda signature, rule, splittable: splittable | rule.pass_through)
+@localizer(
+    "stablehlo.scatter",
+    covered=lambda signature, rule, splittable: splittable | rule.pass_through,
+    in_parts=_by_rows,
+)
 def _scatter(
     ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
 ) -> tuple[int, ...]:
