@@ -8,41 +8,60 @@ Every device looks up what it holds and puts zeros elsewhere: contributions to a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from shardwright.axes import Axes
 from shardwright.errors import ShardingError
 from shardwright.ir.attributes import i64_array
 from shardwright.ir.signature import Signature
-from shardwright.ir.types import TensorType
+from shardwright.ir.types import TensorType, bit_width
 from shardwright.partition.localize.checks import is_split, require_partial
 from shardwright.partition.localize.indices import index_space, inside, require_whole_vector, shift, signed
 from shardwright.partition.localize.layout import wide
 from shardwright.partition.localize.local import Local, local_type
 from shardwright.partition.localize.registry import Shardings, local_signature, localizer
+from shardwright.partition.localize.rows import GATHER, gathered_rows, window_of
 from shardwright.rules.rule import ShardingRule
 from shardwright.sharding import TensorSharding
 
 __all__: list[str] = []
 
 
-def _single_rows(signature: Signature, rule: ShardingRule, splittable: frozenset[int]) -> frozenset[int]:
-    """A masked lookup fetches single rows: indexed operand dimensions with wider slices are not split."""
+def _by_rows(signature: Signature, rule: ShardingRule) -> ShardingRule:
+    """A window of some rows, at an index, is looked up row by row: a sum of what devices have of it."""
     numbers = signature.get("dimension_numbers", {})
-    sizes = signature.get("slice_sizes", ())
-    wide: set[int] = set()
-    for dim in numbers.get("start_index_map", ()):
-        if sizes[dim] != 1 and sizes[dim] != signature.operands[0].dims[dim]:
-            wide |= set(rule.operands[0][dim])
-    return splittable - wide
+    shape, result = signature.operands[0].dims, signature.results[0]
+    window = window_of(GATHER, numbers, len(shape))
+    rows = [
+        dim
+        for dim, out in window.items()
+        if 1 < result.dims[out] < shape[dim] and dim in numbers.get("start_index_map", ())
+    ]
+    if not rows or not bit_width(result.dtype):
+        return rule
+    summed = frozenset(factor for dim in rows for factor in rule.operands[0][dim])
+    taken = {window[dim]: len(rule.sizes) + number for number, dim in enumerate(rows)}
+    (mapping,) = rule.results
+    return replace(
+        rule,
+        sizes=(*rule.sizes, *[result.dims[out] for out in taken]),
+        results=(tuple([(taken[out],) if out in taken else factors for out, factors in enumerate(mapping)]),),
+        reduction=rule.reduction | summed,
+        need_replication=rule.need_replication - summed | frozenset(taken.values()),
+    )
 
 
-@localizer("stablehlo.gather", covered=_single_rows)
+@localizer("stablehlo.gather", in_parts=_by_rows)
 def _gather(
     ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
 ) -> tuple[int, ...]:
     numbers = signature.get("dimension_numbers", {})
     vector: int = numbers.get("index_vector_dim", 0)
     require_whole_vector("a gather", vector, source[1])
+    wider = [dim for dim in _masked_dims(signature, numbers, source[0]) if signature.get("slice_sizes", ())[dim] > 1]
+    if wider:
+        made = gathered_rows(ctx, signature, operands[1], source[1], wider[0])
+        return _gather(ctx, made.signature, (operands[0], made.indices), (source[0], made.sharding), target)
     _require_fitting(signature, numbers, source, target[0])
     table = local_type(signature.operands[0], source[0]).dims
     masked = _masked_dims(signature, numbers, source[0])
@@ -112,10 +131,10 @@ def _mask(
 
 
 def _masked_dims(signature: Signature, numbers: dict[str, tuple[int, ...]], sharding: TensorSharding) -> list[int]:
-    """Split dimensions of which single elements are taken.
+    """Split dimensions of which some elements are taken.
 
     Raises:
-        ShardingError: a split dimension of which several, but not all, elements are taken.
+        ShardingError: a split dimension of which several, but not all, elements are taken, without an index.
     """
     sizes = signature.get("slice_sizes", ())
     masked = []
@@ -123,7 +142,7 @@ def _masked_dims(signature: Signature, numbers: dict[str, tuple[int, ...]], shar
         whole = sizes[dim] == signature.operands[0].dims[dim]
         if not is_split(axes) or whole or dim in numbers.get("operand_batching_dims", ()):
             continue
-        if sizes[dim] != 1:
+        if sizes[dim] != 1 and dim not in numbers.get("start_index_map", ()):
             raise ShardingError(
                 f"a gather of slices of {sizes[dim]} needs dimension {dim} whole, but it lies as {sharding!r}",
                 remedy="gather the dimension before the op",

@@ -20,6 +20,7 @@ from shardwright.partition.localize.indices import index_space, require_whole_ve
 from shardwright.partition.localize.layout import wide
 from shardwright.partition.localize.local import Local, local_type
 from shardwright.partition.localize.registry import Shardings, local_signature, localizer
+from shardwright.partition.localize.rows import SCATTER, scattered_rows, window_of
 from shardwright.rules.rule import ShardingRule
 from shardwright.sharding import TensorSharding
 
@@ -29,13 +30,13 @@ _Numbers = dict[str, tuple[int, ...]]
 
 
 def _by_rows(signature: Signature, rule: ShardingRule) -> ShardingRule:
-    """A row that is a window of one element, at an index, lies on one device as what is inserted does."""
+    """A window of some rows, at an index, is written row by row, each where it lies."""
     numbers, count = signature.get("scatter_dimension_numbers", {}), len(signature.results)
     shape, updates = signature.operands[0].dims, signature.operands[count + 1].dims
     rows = [
         dim
-        for dim, out in _window_of(numbers, len(shape)).items()
-        if updates[out] == 1 < shape[dim] and dim in numbers.get("scatter_dims_to_operand_dims", ())
+        for dim, out in window_of(SCATTER, numbers, len(shape)).items()
+        if updates[out] < shape[dim] and dim in numbers.get("scatter_dims_to_operand_dims", ())
     ]
     freed = frozenset(factor for dim in rows for factor in rule.operands[0][dim])
     return replace(rule, need_replication=rule.need_replication - freed) if freed else rule
@@ -56,7 +57,11 @@ def _scatter(
     require_whole_vector("a scatter", numbers.get("index_vector_dim", 0), source[count])
     require_alike("a scatter", range(source[0].rank), source[0], *source[1:count], *target)
     require_alike("a scatter", range(source[-1].rank), source[-1], *source[count + 1 :])
-    places = _shifted_dims(signature, numbers, source[0], source[-1], count)
+    places, wider = _shifted_dims(signature, numbers, source[0], count)
+    if wider:
+        rows = scattered_rows(ctx, signature, indices, source[count], wider[0])
+        lying = (*source[:count], rows.sharding, *source[count + 1 :])
+        return _scatter(ctx, rows.signature, (*inputs, rows.indices, *updates), lying, target)
     _require_fitting(numbers, source[0], source[count], source[-1], places)
     local = local_signature(signature, source, target)
     once = _once_axes(source, target, count)
@@ -101,43 +106,36 @@ def _kept_apart(ctx: Local, inputs: Sequence[int]) -> tuple[int, ...]:
     return ctx.append(barrier, inputs)
 
 
-def _window_of(numbers: _Numbers, rank: int) -> dict[int, int]:
-    """Operand dimension → dimension of the updates that runs along it."""
-    skipped = (*numbers.get("inserted_window_dims", ()), *numbers.get("input_batching_dims", ()))
-    kept = [dim for dim in range(rank) if dim not in skipped]
-    return dict(zip(kept, numbers.get("update_window_dims", ()), strict=True))
-
-
 def _shifted_dims(
-    signature: Signature, numbers: _Numbers, sharding: TensorSharding, update: TensorSharding, count: int
-) -> list[int]:
-    """Split dimensions of the operand in which single elements are updated.
+    signature: Signature, numbers: _Numbers, sharding: TensorSharding, count: int
+) -> tuple[list[int], list[int]]:
+    """Split dimensions of the operand in which single elements are updated, and those in which windows of several are.
 
     Raises:
-        ShardingError: a split dimension that updates cover in part, or without an index.
+        ShardingError: a split dimension that updates cover in part, without an index.
     """
     shape, updates = signature.operands[0].dims, signature.operands[count + 1].dims
-    window = _window_of(numbers, sharding.rank)
-    places = []
+    window = window_of(SCATTER, numbers, sharding.rank)
+    places, wider = list[int](), list[int]()
     for dim, axes in enumerate(sharding.axes):
         size = updates[window[dim]] if dim in window else 1
         batching = dim in numbers.get("input_batching_dims", ())
         if not is_split(axes) or batching or (dim in window and size == shape[dim]):
             continue
-        if size != 1 or dim not in numbers.get("scatter_dims_to_operand_dims", ()):
+        if dim not in numbers.get("scatter_dims_to_operand_dims", ()):
             raise ShardingError(
                 f"a scatter of windows of {size} needs dimension {dim} whole, but it lies as {sharding!r}",
                 remedy="gather the dimension before the op",
             )
-        places.append(dim)
-    return places
+        (places if size == 1 else wider).append(dim)
+    return places, wider
 
 
 def _require_fitting(
     numbers: _Numbers, operand: TensorSharding, indices: TensorSharding, update: TensorSharding, places: list[int]
 ) -> None:
     """The updates are split as the indices and the windows they are made of."""
-    window = {out: dim for dim, out in _window_of(numbers, operand.rank).items()}
+    window = {out: dim for dim, out in window_of(SCATTER, numbers, operand.rank).items()}
     vector: int = numbers.get("index_vector_dim", 0)  # type: ignore[assignment]
     positions = iter(dim for dim in range(indices.rank) if dim != vector)
     for out, axes in enumerate(update.axes):

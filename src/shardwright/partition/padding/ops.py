@@ -24,6 +24,7 @@ from shardwright.memo import memoize
 from shardwright.partition.localize.convolution import few_windows
 from shardwright.partition.localize.local import identity_value
 from shardwright.partition.localize.rounds import picks
+from shardwright.partition.localize.rows import dims_in_part
 from shardwright.partition.splits import splits_of
 from shardwright.rules.convolution import convolution_dims, convolution_windows
 from shardwright.rules.facts import names
@@ -95,7 +96,7 @@ def paddable(signature: Signature) -> tuple[ShardingRule, frozenset[int]] | None
 def _through(signature: Signature, rule: ShardingRule) -> frozenset[int]:
     """The factors that an op goes through index by index, each shard by itself."""
     if signature.name == "stablehlo.scatter":  # beyond the end of a dimension updates are dropped, padded or not
-        return rule.pass_through
+        return rule.pass_through - factors_in(tuple([rule.operands[0][dim] for dim in dims_in_part(signature)]))
     if signature.name == "stablehlo.convolution":
         return _apart(signature, rule)
     if signature.name == "stablehlo.dynamic_update_slice":
@@ -249,7 +250,8 @@ def index_limits(signature: Signature, factors: frozenset[int]) -> tuple[tuple[i
         combined = factors & known[0].reduction
         numbers = signature.get("dimension_numbers", {})
         dims, vector = numbers.get("start_index_map", ()), numbers.get("index_vector_dim", 0)
-        limits = [whole[dim] - 1 if combined.intersection(known[0].operands[0][dim]) else None for dim in dims]
+        taken = signature.get(_SIZES[signature.name], ())
+        limits = [whole[dim] - taken[dim] if combined.intersection(known[0].operands[0][dim]) else None for dim in dims]
         return ((1, vector, tuple(limits)),) if any(limit is not None for limit in limits) else ()
     first = _FIRST_START.get(signature.name)
     if first is None:
