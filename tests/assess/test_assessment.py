@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import pytest
 
 import shardwright as sw
@@ -28,6 +30,32 @@ def test_parts_are_the_whole_on_examples(name: str) -> None:
     times = found.times
     assert max(times.computing, times.links) <= times.overlapped <= times.one_after_the_other
     assert found.done - found.needed == pytest.approx(sum(one.wasted for one in found.redundant))
+
+
+def test_what_loops_compute_beside_what_they_send_counts_as_computed() -> None:
+    def weights(*shape: int) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(shape, jnp.bfloat16)
+
+    def step(x: jax.Array, w: jax.Array) -> jax.Array:
+        return jax.nn.relu(jax.nn.relu(x @ w[0]) @ w[1])
+
+    def scanned(x: jax.Array, w: jax.Array) -> jax.Array:
+        return jax.lax.scan(lambda x, w: (step(x, w), None), x, w)[0]
+
+    def unrolled(x: jax.Array, w: jax.Array) -> jax.Array:
+        for two in w:
+            x = step(x, two)
+        return x
+
+    arguments, args = (weights(16384, 8192), weights(4, 2, 8192, 8192)), {"x": "d,-", "w": "-,-,d,-"}
+    with sw.Session(hardware=sw.hardware("h100")):
+        loop, straight = (
+            sw.from_jax(function, *arguments).shard(sw.Mesh(d=8), args).partition(effort="default", optimize="all")
+            for function in (scanned, unrolled)
+        )
+    found = loop.assessment.times
+    assert found.computing == pytest.approx(straight.assessment.times.computing, rel=0.05)
+    assert found.overlapped < found.one_after_the_other  # something is computed beside what is sent
 
 
 def test_it_is_priced_on_the_hardware_that_was_decided_for() -> None:

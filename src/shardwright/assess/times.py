@@ -38,5 +38,5 @@ def times(graph: Graph) -> Times:
     """What an explicit or a per-device program takes on the hardware of the session."""
     program = ExplicitProgram(graph)
     done = [work for op in graph.main.block.ops for work in works_of(program, op)]
-    seconds = {queue: sum(work.seconds for work in done if work.queue is queue) for queue in Queue}
+    seconds = {queue: sum(work.seconds + work.beside for work in done if work.queue is queue) for queue in Queue}
     return Times(seconds[Queue.COMPUTE], seconds[Queue.LINKS], seconds[Queue.NETWORK], overlapped_seconds(done))

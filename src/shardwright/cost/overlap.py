@@ -56,12 +56,14 @@ class Work(NamedTuple):
         queue: Where.
         reads: What has to be there before it begins: values, by number.
         makes: What is there when it has ended.
+        beside: Of a loop or a branch, how long it computes beyond that, while something is sent within it.
     """
 
     seconds: float
     queue: Queue = Queue.COMPUTE
     reads: tuple[int, ...] = ()
     makes: tuple[int, ...] = ()
+    beside: float = 0.0
 
 
 class Timeline:
@@ -90,7 +92,7 @@ class Timeline:
 
     def begin(self, work: Work) -> None:
         """Begin a work, once the device has waited for what it reads."""
-        seconds, queue, reads, makes = work
+        seconds, queue, reads, makes, _ = work
         now, ready = self.now, self.ready
         for value in reads:
             if value in ready and ready[value] > now:
@@ -124,7 +126,7 @@ def beats_seconds(beats: Iterable[float | Iterable[Work]]) -> float:
         if isinstance(beat, float):
             now += beat
             continue
-        for seconds, queue, reads, makes in beat:  # as `Timeline.begin`, of which a call each would take most of it
+        for seconds, queue, reads, makes, _ in beat:  # as `Timeline.begin`, of which a call each would take most of it
             for value in reads:
                 if value in ready and ready[value] > now:
                     now = ready[value]

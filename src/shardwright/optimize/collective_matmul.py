@@ -200,7 +200,7 @@ def _renamed(works: Sequence[Work], names: Mapping[int, int]) -> tuple[Work, ...
                 tuple([of(value, value) for value in reads]),
                 tuple([of(value, value) for value in makes]),
             )
-            for seconds, queue, reads, makes in works
+            for seconds, queue, reads, makes, _ in works
         ]
     )
 
@@ -209,7 +209,7 @@ def _awaiting(works: Sequence[Work], awaited: Collection[int]) -> tuple[Work, ..
     """Works that read no more than what has to be waited for: what is computed without waiting is one work."""
     sent = {value for work in works if work.queue is not Queue.COMPUTE for value in work.makes}
     found: list[Work] = []
-    for seconds, queue, reads, makes in works:
+    for seconds, queue, reads, makes, _ in works:
         waits = tuple([value for value in reads if value in sent or value in awaited])
         if queue is Queue.COMPUTE and not waits and found and found[-1].queue is Queue.COMPUTE:
             found[-1] = found[-1]._replace(seconds=found[-1].seconds + seconds)

@@ -117,7 +117,7 @@ def _gone_on(beat: Beat, state: _State, ready: dict[int, float]) -> _State:
     now, sent = state
     if isinstance(beat, float):
         return _State(now + beat, sent)
-    for seconds, queue, reads, makes in beat:
+    for seconds, queue, reads, makes, _ in beat:
         for value in reads:
             if value in ready and ready[value] > now:
                 now = ready[value]

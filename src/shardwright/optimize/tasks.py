@@ -45,14 +45,14 @@ def _beats(tasks: Iterable[Task], awaited: frozenset[int]) -> Iterator[Beat]:
     """What a device does for tasks, of which those wait that read values of `awaited`."""
     for works, _, _, _, _ in tasks:
         if len(works) == 1:
-            ((seconds, queue, reads, _),) = works
+            ((seconds, queue, reads, _, _),) = works
             if queue is _COMPUTE and awaited.isdisjoint(reads):
                 yield float(seconds)
                 continue
         yield tuple(
             [
                 Work(seconds, queue, tuple([value for value in reads if value in awaited]), makes)
-                for seconds, queue, reads, makes in works
+                for seconds, queue, reads, makes, _ in works
             ]
         )
 

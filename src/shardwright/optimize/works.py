@@ -111,18 +111,20 @@ def _prices(program: ExplicitProgram, op: Op) -> Iterator[tuple[float, Queue]]:
 
 def _of_regions(program: ExplicitProgram, op: Op, reads: tuple[int, ...], makes: tuple[int, ...]) -> Iterator[Work]:
     """The works of a loop or a branch: what is sent in it, and what it takes beyond that."""
-    total, sent = 0.0, dict.fromkeys((Queue.LINKS, Queue.NETWORK), 0.0)
+    total, computed, sent = 0.0, 0.0, dict.fromkeys((Queue.LINKS, Queue.NETWORK), 0.0)
     for region in op.regions:
         works = [work for inner in region.ops for work in works_of(program, inner)]
         times = program.times_inside(region, op)
         total += times * overlapped_seconds(works)
+        computed += times * sum(work.seconds + work.beside for work in works if work.queue is Queue.COMPUTE)
         for queue in sent:
             sent[queue] += times * sum(work.seconds for work in works if work.queue is queue)
     for queue, seconds in sent.items():
         if seconds:
             yield Work(seconds, queue, reads, makes)
             total, reads = total - seconds, makes
-    yield Work(max(0.0, total), Queue.COMPUTE, reads, makes)
+    left = max(0.0, total)
+    yield Work(left, Queue.COMPUTE, reads, makes, max(0.0, computed - left))
 
 
 def _of_body(program: ExplicitProgram, op: Op, names: Mapping[int, int]) -> Iterator[Work]:
