@@ -87,7 +87,7 @@ class Decider:
         self.env: dict[int, Value] = {}
         self.known: dict[Hashable, Alike] = {}
         self.decisions = {} if decisions is None else decisions
-        self.carried = dict(given.carried)  # by loops
+        self.carried = dict(given.carried)  # by loops and barriers
 
     def run(self) -> Decisions:
         """What is decided on the whole graph."""
@@ -300,7 +300,7 @@ class Decider:
         self.env[result] = Value(value.number, value.type, target, uses, self.values.states, value.fresh_from)
 
     def _barrier(self, op: Op) -> Computed:
-        layouts = self.targets.of(op.results)
+        layouts = self.carried.get(op, self.targets.of(op.results))
         computed = self.taking(op, layouts, layouts)
         self.define(op.results, layouts)
         return computed

@@ -110,10 +110,9 @@ class _Choosing:
         self.hardware = current_hardware()
         self.first = first.seconds
         self.choices = choices
-        self.loops = {
-            op: one.results
-            for op in dict.fromkeys(scope.op for scope in choices.scopes)
-            if op is not None and op.name == "stablehlo.while" and isinstance(one := decided.of_op[op], Computed)
+        carrying = dict.fromkeys(map(choices.ops.__getitem__, choices.carried))
+        self.carrying = {
+            op: one.results for op in carrying if op is not None and isinstance(one := decided.of_op[op], Computed)
         }
         self.budget = budget
         self.folded = folded(self.choices, budget.whole, budget.nodes)
@@ -257,8 +256,8 @@ class _Choosing:
         return {op: tuple(versions) for op, versions in made.items()}
 
     def carried(self, solution: Solution) -> dict[Op, tuple[Layout, ...]]:
-        """How the values lie that loops carry round."""
-        layouts = {op: list(carried) for op, carried in self.loops.items()}
+        """How the values lie that loops carry round, and that wait for each other."""
+        layouts = {op: list(carried) for op, carried in self.carrying.items()}
         for number, carried in self.choices.carried.items():
             op, places = self.choices.ops[number], self.choices.kind(number).places
             if op is not None and places:
