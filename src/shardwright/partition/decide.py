@@ -87,7 +87,7 @@ class Decider:
         self.env: dict[int, Value] = {}
         self.known: dict[Hashable, Alike] = {}
         self.decisions = {} if decisions is None else decisions
-        self.carried = dict(given.carried)  # by loops and barriers
+        self.carried = dict(given.carried)  # by loops, branches and barriers
 
     def run(self) -> Decisions:
         """What is decided on the whole graph."""
@@ -335,7 +335,7 @@ class Decider:
 
     def _case(self, op: Op) -> Computed:
         """All branches yield the layouts of the results."""
-        layouts = self.targets.of(op.results)
+        layouts = self.carried.get(op, self.targets.of(op.results))
         before, read = self.values.read(self._operands(op), (replicated(self.mesh, 0),))
         for region in op.regions:
             self._region(region, (), layouts)

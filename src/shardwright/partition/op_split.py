@@ -77,7 +77,8 @@ class Given:
     Attributes:
         ways: How they are split.
         ahead: Loops, with the versions of values that are made in front of them because they are read within.
-        carried: Loops, with the layouts of the values that they carry round; barriers, with those of what waits there.
+        carried: Loops, with the layouts of the values that they carry round; branches and barriers, with those of what
+            they give.
         made_of: Versions of values, with the version that each is made of.
         is_told: Whether what users are told of ops is decided with it; a search needs that once, of what it ends with.
     """

@@ -1,4 +1,6 @@
-"""Values that wait at a barrier, as those that are computed once more: each is handed on in whichever layout is best."""
+"""Values that wait at a barrier, as those that are computed once more, and what branches give: each in whichever layout
+is best.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,30 @@ func.func @main(%a: tensor<256x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x
 }"""
 
 
+BRANCHES = """
+sdy.mesh @mesh = <["x"=4]>
+func.func @main(%a: tensor<256x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}, %i: tensor<i32>)
+    -> (tensor<256x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) {
+  %0 = stablehlo.tanh %a : tensor<256x64xf32>
+  %1 = "stablehlo.case"(%i) ({
+    %3 = stablehlo.exponential %0 : tensor<256x64xf32>
+    stablehlo.return %3 : tensor<256x64xf32>
+  }, {
+    stablehlo.return %a : tensor<256x64xf32>
+  }) {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{}, {}]>]>} : (tensor<i32>) -> tensor<256x64xf32>
+  %2 = stablehlo.sine %1 : tensor<256x64xf32>
+  return %2 : tensor<256x64xf32>
+}"""
+
+
 def searched(plan: Plan) -> Searched:
     with Session(hardware=SCALED):
         return search(ready(plan))[1]
 
 
-def test_what_waits_is_not_gathered_for_it() -> None:
-    plan = sw.load(GATHERED).plan()
+@pytest.mark.parametrize("text", [GATHERED, BRANCHES], ids=["barrier", "branches"])
+def test_what_waits_or_branches_give_is_not_gathered_for_it(text: str) -> None:
+    plan = sw.load(text).plan()
     assert plan.partition(effort="fast").outcome.bytes_sent > 0
     chosen = plan.partition(effort="default")
     assert chosen.outcome.bytes_sent == 0

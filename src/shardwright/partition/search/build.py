@@ -1,5 +1,5 @@
-"""The choice graph of a program: a node for every op, every value that loops carry, and every one that waits at a
-barrier; a link for every value.
+"""The choice graph of a program: a node for every op, every value that loops carry, that branches give or that
+waits at a barrier, and a link for every value.
 
 Ops of one signature that were decided alike, and read values of which all that matters is the same, are nodes of one
 kind: only the first of them is looked at, and of all others their links are told.
@@ -36,6 +36,8 @@ from shardwright.rules.traits import facts_of
 from shardwright.sharding import replicated
 
 __all__ = ["choice_graph", "outline"]
+
+_BRANCHES = ("stablehlo.case", "stablehlo.if")
 
 
 def choice_graph(
@@ -130,8 +132,22 @@ class _Builder(Linking):
         for (node, layouts), value in zip(carried, op.results, strict=True):
             self.makes(node, value, numbered(layouts))
 
+    def branches(self, op: Op, decision: Computed) -> None:
+        """Add branches: what they give may lie in any layout, the same of all."""
+        self.fixed(op, (op.operands, decision.operands), ((), ()))
+        given = [self.carried(op, number, layout) for number, layout in enumerate(decision.results)]
+        outer = self.scope, self.alike
+        for region in op.regions:
+            self.enter(op, region, outer[0])
+            self.ops(region.ops[:-1])
+            for (node, layouts), value in zip(given, region.terminator.operands, strict=True):
+                self.reads(node, value, numbered([self.reached(value, layout) for layout in layouts]))
+        self.scope, self.alike = outer
+        for (node, layouts), value in zip(given, op.results, strict=True):
+            self.makes(node, value, numbered(layouts))
+
     def carried(self, op: Op, number: int, layout: Layout) -> tuple[int, Sequence[Layout]]:
-        """A node of all layouts in which a value may be carried round, and these."""
+        """A node of all layouts in which a value may be carried round, or given by branches, and these."""
         layouts = self.any_layout(op.results[number], layout)
         return self.node(op, np.zeros(len(layouts)), number), layouts
 
@@ -185,6 +201,8 @@ class _Builder(Linking):
         match decision := self.decisions[op]:
             case Computed() if op.name == "stablehlo.while":
                 self.loop(op, decision)
+            case Computed() if op.name in _BRANCHES:
+                self.branches(op, decision)
             case Computed() if op.name == "stablehlo.optimization_barrier":
                 self.barrier(op, decision)
             case Computed():

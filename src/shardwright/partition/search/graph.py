@@ -64,8 +64,8 @@ class Node:
     """An op, a value that a loop carries round, or what stands for the program's callers.
 
     Attributes:
-        op: The op, if it is one; of a value that is carried its loop, of one that waits its barrier.
-        carried: Which of the values that the loop carries, or that wait there, if it is one.
+        op: The op, if it is one; of a value that is carried its loop, of one that branches give or that waits these.
+        carried: Which of the values that the loop carries, or that are given there, if it is one.
         ways: How the op can be split; none where that is not to be chosen.
         seconds: What each way takes by itself: of one there is always one.
         slots: Its ends of links: of values that it reads, and of those that it makes.

@@ -96,8 +96,9 @@ class Outline:
         scopes: The scopes, by number.
         kinds: The kinds of nodes, by number.
         kind_of: For each node its kind.
-        ops: For each node its op, if it is one; of a value that is carried its loop, of one that waits its barrier.
-        carried: For nodes that are values which loops carry, or which wait at barriers, which of those.
+        ops: For each node its op, if it is one; of a value that is carried its loop, of one that branches give or that
+            waits these.
+        carried: For nodes that are values which loops carry, or which are given there, which of those.
         values: For each link its value.
         end_nodes: For each end of a link the node, in the order of the program: who makes a value before who reads it.
         end_links: For each end the link.
