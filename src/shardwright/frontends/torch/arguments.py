@@ -15,9 +15,10 @@ from shardwright.errors import ShardingError
 from shardwright.ir.locations import pytree_path
 from shardwright.words import kind_of
 
-__all__ = ["Structure", "in_order", "leaf_names", "result_names", "structure_of"]
+__all__ = ["PLAIN", "Structure", "described", "in_order", "leaf_names", "result_names", "structure_of"]
 
-_STATIC = (type(None), bool, int, float, complex, str, torch.dtype, torch.device, torch.Size)
+PLAIN = (type(None), bool, int, float, complex, str, torch.dtype, torch.device, torch.Size)
+"""Types of values that are part of a program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,13 @@ class Structure:
         return pytree.tree_unflatten(leaves, self.spec)
 
 
+def described(value: Any) -> str:
+    """What a value is, for diagnostics: the type of a tensor, a plain value itself, of others what they are."""
+    if isinstance(value, torch.Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    return repr(value)[:80] if isinstance(value, PLAIN) else kind_of(value)
+
+
 def _again(tree: Any, static: dict[int, Any]) -> Structure:
     return Structure(pytree.tree_flatten(tree)[1], static)
 
@@ -91,7 +99,7 @@ def structure_of(tree: Any, what: str, remedy: str) -> tuple[Structure, list[Any
     for number, leaf in enumerate(leaves):
         if isinstance(leaf, torch.Tensor):
             continue
-        if not isinstance(leaf, _STATIC):
+        if not isinstance(leaf, PLAIN):
             raise ShardingError(
                 f"{what}: {leaf!r:.80} is neither a tensor nor a plain value",
                 cause=f"it is {kind_of(leaf)}, which torch's pytrees do not look into",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -14,6 +15,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from shardwright.errors import ShardingError
 from shardwright.frontends.module_tensors import ModuleTensor
 from shardwright.frontends.torch.arguments import Structure, structure_of
+from shardwright.frontends.torch.carried import Carried
 from shardwright.frontends.torch.watched import Watched
 
 __all__ = ["PREFIX", "Exported", "aliases", "export", "tracing"]
@@ -24,6 +26,10 @@ PREFIX = "module."
 _RETURNED = "return tensors and plain values; of a transformers model give use_cache=False and return_dict=True"
 
 
+_Returned = tuple[Structure, Watched, Carried, tuple[str, ...]]
+"""Of a run: its results, the tensors at its parts, what it keeps, and which buffers it assigns."""
+
+
 @dataclass(frozen=True, slots=True)
 class Exported:
     """A module as a graph of ATen ops.
@@ -32,11 +38,13 @@ class Exported:
         graph_module: Takes the tensors among the arguments, returns a tuple of tensors. What was tied is one attribute.
         outputs: The structure of what was returned.
         parts: What the calls of the module's parts take and give, each by its place among the results behind these.
+        assigned: The buffers that a call assigns, what they become being the last results.
     """
 
     graph_module: Any
     outputs: Structure
     parts: tuple[ModuleTensor, ...] = ()
+    assigned: tuple[str, ...] = ()
 
 
 class _Flat(torch.nn.Module):  # type: ignore[misc]  # torch is not there for the type checker
@@ -65,18 +73,21 @@ def export(
         has_parts: Whether what the module's parts take and give is to be among the results.
 
     Raises:
-        ShardingError: what torch.export cannot trace, with what it says of that.
+        ShardingError: what torch.export cannot trace, with what it says of that; an attribute that a call changes and
+            that is no buffer.
     """
-    returned: list[tuple[Structure, Watched]] = []  # torch.export takes back what is written to a module it traces
+    returned: list[_Returned] = []  # torch.export takes back what is written to a module it traces
 
     def run(traced: Any, *tensors: Any) -> tuple[Any, ...]:
         args, kwargs = arguments.tree(tensors)
-        watched = Watched()
-        # torch.export stands proxies in the place of modules, one for each name, with the hooks of the module itself
-        with watched.parts_of(module) if has_parts else nullcontext():
-            outputs, results = structure_of(fn(traced, *args, **kwargs), "a result", _RETURNED)
-        returned.append((outputs, watched))
-        return (*results, *watched.tensors)
+        watched, carried = Watched(), Carried(module, name)
+        with carried.restored():
+            # torch.export stands proxies in the place of modules, one for each name, with the hooks of the modules
+            with watched.parts_of(module) if has_parts else nullcontext():
+                outputs, results = structure_of(fn(traced, *args, **kwargs), "a result", _RETURNED)
+            assigned = carried.assigned()
+        returned.append((outputs, watched, carried, tuple(assigned)))
+        return (*results, *watched.tensors, *assigned.values())
 
     flat = _Flat(module, run)
     flat.training = module.training  # and no more: parts of a module may be in another mode than the whole
@@ -88,10 +99,11 @@ def export(
         raise
     except Exception as error:  # torch raises whatever the module's own code does, and dozens of its own
         raise _untraceable(name, error) from error
+    outputs, watched, carried, assigned = returned[-1]
+    carried.check_unread(_constants(graph_module, module))
     _tie(graph_module, module)
     _hold(graph_module)
-    outputs, watched = returned[-1]
-    return Exported(graph_module, outputs, tuple(watched.about))
+    return Exported(graph_module, outputs, tuple(watched.about), assigned)
 
 
 @contextmanager
@@ -113,6 +125,13 @@ def _untraceable(name: str, error: Exception) -> ShardingError:
         cause=f"{type(error).__name__}: {lines[0] if lines else 'it does not say why'}"[:400],
         remedy="make it a function of its tensors: no branches on values, no sizes that depend on them",
     )
+
+
+def _constants(graph_module: Any, module: Any) -> list[Any]:
+    """The tensors that a graph reads and that are no parameters or buffers of the module."""
+    own = {PREFIX + name for name in aliases(module)}
+    names = {node.target for node in graph_module.graph.nodes if node.op == "get_attr" and node.users} - own
+    return [operator.attrgetter(name)(graph_module) for name in names]
 
 
 def _tie(graph_module: Any, module: Any) -> None:

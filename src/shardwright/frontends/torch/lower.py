@@ -12,10 +12,10 @@ import torch
 from shardwright.errors import ShardingError
 from shardwright.frontends.load import Source, parse_source
 from shardwright.frontends.module_tensors import ModuleTensor, renumbered, still_there
-from shardwright.frontends.torch.arguments import Structure, in_order, leaf_names, result_names, structure_of
+from shardwright.frontends.torch.arguments import in_order, leaf_names, result_names, structure_of
 from shardwright.frontends.torch.call import TorchCall
 from shardwright.frontends.torch.cleaning import clean, uncopied
-from shardwright.frontends.torch.export import aliases, export
+from shardwright.frontends.torch.export import Exported, aliases, export
 from shardwright.frontends.torch.joint import Functional, forward, joint, own_name
 from shardwright.frontends.torch.optimizers import optimizer_of
 from shardwright.frontends.torch.settled import drop_unread, settle
@@ -70,7 +70,7 @@ def _lowered(
     if own is not None:
         kept = optimizer_state(own, trained(functional, own))
         functional = training_step(functional, own, kept)
-    functional = replace(functional, outputs=_named(functional.outputs, exported.outputs, train is not None))
+    functional = _written_once(replace(functional, outputs=_named(functional.outputs, exported, train is not None)))
     state = _state(module, exported.graph_module)
     kept_names = module.state_dict().keys()  # buffers may be none of it
     held = {s: state[s.name] for s in functional.inputs if s.kind.is_state and s.kind is not Kind.OPTIMIZER}
@@ -123,15 +123,27 @@ def _state(module: Any, graph_module: Any) -> dict[str, Any]:
     return {**made, **dict(module.named_buffers()), **dict(module.named_parameters())}
 
 
-def _named(slots: Sequence[Slot], returned: Structure, is_loss: bool) -> tuple[Slot, ...]:
-    """The slots with the results called by their paths in what is returned; behind these are those of parts."""
-    names = result_names(returned.tree([torch.empty(0)] * returned.tensor_count))
-    texts = iter(["loss", *names[1:]] if is_loss else names)
-    made: list[Slot] = []
-    for slot in slots:
-        name = next(texts, None) if slot.kind is Kind.OUTPUT else slot.name
-        made.append(Slot(Kind.PART, slot.name) if name is None else Slot(slot.kind, name))
-    return tuple(made)
+def _named(slots: Sequence[Slot], exported: Exported, is_loss: bool) -> tuple[Slot, ...]:
+    """The slots with results called by their paths in what is returned, then those of parts, then assigned buffers."""
+    names = result_names(exported.outputs.tree([torch.empty(0)] * exported.outputs.tensor_count))
+    names = ["loss", *names[1:]] if is_loss else names
+    results = iter(
+        [
+            *(Slot(Kind.OUTPUT, name) for name in names),
+            *(Slot(Kind.PART, str(part)) for part in exported.parts),
+            *(Slot(Kind.BUFFER, name) for name in exported.assigned),
+        ]
+    )
+    return tuple(next(results) if slot.kind is Kind.OUTPUT else slot for slot in slots)
+
+
+def _written_once(functional: Functional) -> Functional:
+    """Without what was written to a buffer before another tensor was put in its place."""
+    (output,) = (node for node in functional.graph_module.graph.nodes if node.op == "output")
+    last = {slot: number for number, slot in enumerate(functional.outputs)}
+    kept = [n for n, slot in enumerate(functional.outputs) if last[slot] == n or slot.kind is not Kind.BUFFER]
+    output.args = (tuple(output.args[0][number] for number in kept),)
+    return replace(functional, outputs=tuple(functional.outputs[number] for number in kept))
 
 
 def _source(functional: Functional, parts: Sequence[ModuleTensor], name: str) -> Source:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import traceback
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["keep_own_frames", "place_of", "place_of_call"]
+__all__ = ["keep_own_frames", "place_of", "place_of_call", "place_of_forward"]
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 _TORCH = str(Path(torch.__file__).parent)
@@ -27,6 +28,12 @@ def place_of_call() -> str:
     """`FILE:LINE` of the innermost frame that runs now and is neither torch's nor ours; empty where there is none."""
     frames = [frame for frame in traceback.extract_stack() if not frame.filename.startswith(_NOT_OWN)]
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+
+
+def place_of_forward(module: Any) -> str:
+    """`FILE:LINE` where the forward of a module begins; empty where that is torch's."""
+    code = getattr(inspect.unwrap(type(module).forward), "__code__", None)
+    return "" if code is None or code.co_filename.startswith(_NOT_OWN) else f"{code.co_filename}:{code.co_firstlineno}"
 
 
 def keep_own_frames(graph: Any) -> None:

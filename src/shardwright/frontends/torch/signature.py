@@ -10,12 +10,11 @@ import numpy as np
 import torch
 
 from shardwright.errors import ShardingError
-from shardwright.frontends.torch.arguments import Structure, in_order
+from shardwright.frontends.torch.arguments import Structure, described, in_order
 from shardwright.frontends.torch.exchange import to_jax
 from shardwright.frontends.torch.optimizers import Optimizer
 from shardwright.frontends.torch.slots import Kind, Slot
 from shardwright.ir.handles import unique_names
-from shardwright.words import kind_of
 
 __all__ = ["Signature", "argument_names", "rate_of"]
 
@@ -70,7 +69,7 @@ class Signature:
         for name, tensor, example in zip(names, tensors, self.examples, strict=True):
             if not isinstance(tensor, torch.Tensor) or (tensor.shape, tensor.dtype) != (example.shape, example.dtype):
                 raise ShardingError(
-                    f"{self.name} is called with {_described(tensor)} where it was made for {_described(example)}",
+                    f"{self.name} is called with {described(tensor)} where it was made for {described(example)}",
                     op=f"argument {name}",
                     remedy="give the shape and element type it was made for, or make another program",
                 )
@@ -93,9 +92,3 @@ def argument_names(slots: Sequence[Slot]) -> list[str]:
 def rate_of(group: Mapping[str, Any]) -> Any:
     """The learning rate of an optimizer's group as it is now."""
     return np.asarray(float(group["lr"]), np.float32)
-
-
-def _described(value: Any) -> str:
-    if not isinstance(value, torch.Tensor):
-        return kind_of(value)
-    return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
