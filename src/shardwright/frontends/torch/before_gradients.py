@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch._decomp import decomposition_table
 
+from shardwright.frontends.torch.pools import POOLS
+
 __all__ = ["apart"]
 
 _aten = torch.ops.aten
@@ -167,4 +169,5 @@ _APART: dict[Any, Callable[..., Any]] = {
     _aten.median.dim: _median,
     _aten.roll.default: _rolled,
     _aten.scatter_reduce.two: _scattered,
+    **POOLS,
 }
