@@ -225,3 +225,33 @@ def test_ops_that_check_values_are_refused() -> None:
 
     with pytest.raises(sw.ShardingError, match="checks its values while it runs"):
         sw.from_torch(Inverse(), (), train=lambda module: module().sum())
+
+
+def loops(x: Any) -> Any:
+    return torch.ops.higher_order.while_loop(lambda y: y.sum() < 3, lambda y: (y + 1,), (x,), ())[0]
+
+
+@pytest.mark.parametrize("train", [None, lambda module, x: module(x).sum()], ids=["forward", "training"])
+@pytest.mark.parametrize(
+    ("op", "call", "remedy"),
+    [
+        ("cond", lambda x: torch.cond(x.sum() > 0, lambda y: y * 2, lambda y: y - 1, (x,)), "torch.where"),
+        ("while_loop", loops, "let Python loop"),
+    ],
+)
+def test_branches_and_loops_that_are_ops_are_refused(op: str, call: Any, remedy: str, train: Any) -> None:
+    class Calling(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = torch.nn.Parameter(torch.ones(4))
+
+        def forward(self, x: Any) -> Any:
+            with torch.no_grad():
+                scale = call(x)
+            return scale * self.w
+
+    diagnostic = refused(Calling(), (torch.zeros(4),), train=train)
+    assert diagnostic.message == "the program branches or loops while it runs"
+    assert diagnostic.op == op
+    assert "test_forward.py:" in diagnostic.location
+    assert remedy in diagnostic.remedy

@@ -16,6 +16,7 @@ from shardwright.errors import ShardingError
 from shardwright.frontends.module_tensors import ModuleTensor
 from shardwright.frontends.torch.arguments import Structure, structure_of
 from shardwright.frontends.torch.carried import Carried
+from shardwright.frontends.torch.control_flow import check_control_flow
 from shardwright.frontends.torch.watched import Watched
 
 __all__ = ["PREFIX", "Exported", "aliases", "export", "tracing"]
@@ -74,7 +75,7 @@ def export(
 
     Raises:
         ShardingError: what torch.export cannot trace, with what it says of that; an attribute that a call changes and
-            that is no buffer.
+            that is no buffer; branches and loops that are ops.
     """
     returned: list[_Returned] = []  # torch.export takes back what is written to a module it traces
 
@@ -99,6 +100,7 @@ def export(
         raise
     except Exception as error:  # torch raises whatever the module's own code does, and dozens of its own
         raise _untraceable(name, error) from error
+    check_control_flow(graph_module)
     outputs, watched, carried, assigned = returned[-1]
     carried.check_unread(_constants(graph_module, module))
     _tie(graph_module, module)

@@ -6,6 +6,7 @@ import operator
 import re
 from typing import Any
 
+from torch._ops import HigherOrderOperator
 from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras.fx_importer import FxImporter
@@ -74,6 +75,8 @@ def _culprit(graph: Any) -> Any:
     for node in graph.nodes:
         if node.op != "call_function" or node.target is operator.getitem:
             continue
+        if isinstance(node.target, HigherOrderOperator):
+            return node
         alone = _alone(node)
         described = str([(one.target, one.args, one.kwargs, str(one.meta.get("val"))) for one in alone.nodes])
         if described in tried:
