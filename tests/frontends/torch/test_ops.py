@@ -12,6 +12,15 @@ from tests.frontends.torch.installed import torch
 
 F = torch.nn.functional
 
+
+def pieces(x: Any) -> Any:
+    """What is written into tensors that were no numbers before."""
+    made, like = torch.empty(4, 6, 8, 8), torch.empty_like(x)
+    made[:, :2], made[:, 2:] = x[:, :2], x[:, :4] * 2
+    like[..., 0], like[..., 1:] = x[..., 1], x[..., 1:]
+    return made + like * x.new_empty(8).copy_(x[0, 0, 0])
+
+
 OPS: dict[str, Callable[[Any], Any]] = {
     "slice": lambda x: x[:, 1:5],
     "slice to the end": lambda x: x[..., 3:],
@@ -45,6 +54,9 @@ OPS: dict[str, Callable[[Any], Any]] = {
     "where": lambda x: torch.where(x > 0, x, x * x).masked_fill(x > 1, 0.0),
     "triangle": lambda x: x.tril() + x.triu(1),
     "pad": lambda x: F.pad(x, (1, 2, 0, 1)),
+    "pad from the other end": lambda x: F.pad(x, (1, 2, 0, 3, 6, 4), "circular"),
+    "pad from the other end of what is cut": lambda x: F.pad(x, (-1, 4, 5, -2, 6, 2), "circular"),
+    "written piece by piece": lambda x: pieces(x) * torch.empty(8).fill_(2),
     "flip and roll": lambda x: x.flip(1) * x.roll(2, 2) + x.roll(-3),
     "repeat": lambda x: x.repeat(1, 2, 1, 1) * x.repeat_interleave(2, 1),
     "stack and split": lambda x: torch.stack(x.chunk(3, 1)).sum(0) * torch.cat(x.split(2, 1)[:1], 1),

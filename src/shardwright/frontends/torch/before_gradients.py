@@ -149,6 +149,20 @@ def _rolled(x: Any, shifts: Sequence[int], dims: Sequence[int] = ()) -> Any:
     return NotImplemented if dims else x.flatten().roll(shifts, 0).view(x.shape)
 
 
+def _padded(x: Any, pads: Sequence[int], mode: str = "constant", value: float | None = None) -> Any:
+    """A tensor that goes on from its other end; where pads are below 0 it is cut first."""
+    if mode != "circular":
+        return NotImplemented
+    del value  # of what is constant
+    for number, (before, behind) in enumerate(zip(pads[::2], pads[1::2], strict=True)):
+        dim = x.dim() - 1 - number
+        size = x.shape[dim] + min(0, before) + min(0, behind)
+        x = x.narrow(dim, max(0, -before), size)
+        front = [x.narrow(dim, size - before, before)] if before > 0 else []
+        x = torch.cat([*front, x, *([x.narrow(dim, 0, behind)] if behind > 0 else [])], dim)
+    return x
+
+
 def _sampled(image: Any, grid: Any, mode: int, padding: int, align_corners: bool) -> Any:
     """An image, read between its pixels."""
     if image.dim() != 4:
@@ -167,6 +181,7 @@ _APART: dict[Any, Callable[..., Any]] = {
     _aten.hypot.default: _hypotenuse,
     _aten.kthvalue.default: _ranked,
     _aten.median.dim: _median,
+    _aten.pad.default: _padded,
     _aten.roll.default: _rolled,
     _aten.scatter_reduce.two: _scattered,
     **POOLS,

@@ -1,7 +1,8 @@
 """A graph of ATen ops as torch-mlir takes it: checks left out, squeezes written as views, and no random numbers.
 
 And so that it takes none for another: it writes a `remainder` as StableHLO has one, of the sign of what is divided, as
-torch's `fmod` is; `x == x` as true, which it is not of NaN; and it reads at an index below 0 as at 0.
+torch's `fmod` is; `x == x` as true, which it is not of NaN; and it reads at an index below 0 as at 0. Tensors that
+hold no numbers until they are written to it writes as ops that XLA does not know: they are zeros.
 """
 
 from __future__ import annotations
@@ -25,6 +26,14 @@ _SAME = (_aten.detach.default, _aten.alias.default, _aten.lift_fresh_copy.defaul
 
 _LEFT = {_aten.fmod.Scalar: _aten.remainder.Scalar, _aten.fmod.Tensor: _aten.remainder.Tensor}
 _INDEXED = (_aten.index.Tensor, _aten.index_put.default)
+_EMPTY = (
+    _aten.empty.memory_format,
+    _aten.empty_like.default,
+    _aten.empty_permuted.default,
+    _aten.empty_strided.default,
+    _aten.new_empty.default,
+    _aten.new_empty_strided.default,
+)
 _WITH_ITSELF = (_aten.eq.Tensor, _aten.ne.Tensor)
 
 
@@ -44,7 +53,10 @@ def clean(graph: Any) -> None:
             node.replace_all_uses_with(node.args[0])
             graph.erase_node(node)
         elif node.target in _VIEWS:
-            _as_view(graph, node)
+            _replace(graph, node, _aten.view.default, (node.args[0], list(node.meta["val"].shape)))
+        elif node.target in _EMPTY:
+            value = node.meta["val"]
+            _replace(graph, node, _aten.full.default, (list(value.shape), 0), {"dtype": value.dtype})
         elif node.target in _SLICES:
             _within_sizes(node)
         elif node.target in _LEFT:
@@ -66,11 +78,12 @@ def uncopied(node: Any) -> Any:
     return node
 
 
-def _as_view(graph: Any, node: Any) -> None:
+def _replace(graph: Any, node: Any, *call: Any) -> None:
+    """Call another op in the place of a node: the op, its arguments, and those by name."""
     with graph.inserting_before(node):
-        view = graph.call_function(_aten.view.default, (node.args[0], list(node.meta["val"].shape)))
-    view.meta = dict(node.meta)
-    node.replace_all_uses_with(view)
+        made = graph.call_function(*call)
+    made.meta = dict(node.meta)
+    node.replace_all_uses_with(made)
     graph.erase_node(node)
 
 
