@@ -138,14 +138,14 @@ def test_an_op_is_named_also_where_torch_mlir_stumbles_over_its_operands() -> No
     class Pooling(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
-            self.x = torch.nn.Parameter(torch.randn(2, 2, 8, 8))
+            self.x = torch.nn.Parameter(torch.randn(2, 2, 4, 8, 8))
 
         def forward(self) -> Any:
-            return torch.nn.functional.avg_pool2d(self.x, 3, 2, 1, count_include_pad=False)
+            return torch.nn.functional.max_pool3d(self.x, 2)
 
     diagnostic = refused(Pooling(), (), train=lambda module: module().sum())
-    assert "avg_pool" not in diagnostic.cause
-    assert diagnostic.op == "aten.avg_pool2d_backward.default"
+    assert "max_pool" not in diagnostic.cause
+    assert diagnostic.op == "aten.max_pool3d_with_indices.default"
     assert "test_forward.py:" in diagnostic.location
 
 

@@ -1,4 +1,4 @@
-"""Maxima over windows that may end behind the image are torch's own, and so are their places and gradients."""
+"""Maxima and means over windows that may end behind the image are torch's own, their places and gradients as well."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tests.frontends.torch.installed import torch
 F = torch.nn.functional
 
 POOLS = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
+MEANS = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
 
 
 def windows(rank: int, sizes: Sequence[int]) -> list[dict[str, Any]]:
@@ -44,6 +45,21 @@ def pools(rank: int, sizes: Sequence[int], **options: Any) -> list[Callable[[Any
     return [pool(window) for window in windows(rank, sizes)]
 
 
+def means(rank: int) -> list[Callable[[Any], Any]]:
+    """Of all that a window covers, of what is no padding, and by a divisor."""
+
+    def mean(window: dict[str, Any], divisor: int | None) -> Callable[[Any], Any]:
+        return lambda x: MEANS[rank](x, **window, **({} if rank == 1 else {"divisor_override": divisor}))
+
+    names = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad")
+    made = [
+        mean(dict(zip(names, values, strict=True)), divisor)
+        for *values, divisor in itertools.product((1, 2, 3), (1, 2, 4), (0, 1), (False, True), (False, True), (None, 5))
+        if 2 * values[2] <= values[0]
+    ]
+    return made[:: 1 if rank == 1 else 5]
+
+
 def image(sizes: Sequence[int]) -> Any:
     torch.manual_seed(6)
     return torch.randn(2, 2, *sizes)
@@ -69,12 +85,23 @@ def test_places_are_those_in_the_image(sizes: Sequence[int]) -> None:
         assert torch.equal(places, own)
 
 
-@pytest.mark.parametrize("sizes", [(9,), (7, 8)])
-def test_gradients_are_those_of_torch(sizes: Sequence[int]) -> None:
+@pytest.mark.parametrize("sizes", [(9,), (7, 8), (5, 6, 7)])
+def test_means_are_those_of_torch(sizes: Sequence[int]) -> None:
+    module = Pools(means(len(sizes)), image(sizes))
+    step: Any = sw.from_torch(module, ()).shard({"data": 2}, {"x": ("data",)}).partition().compile(trial=False)
+    for made, expected in zip(step(), module(), strict=True):
+        torch.testing.assert_close(made, expected.detach())
+
+
+@pytest.mark.parametrize(
+    ("sizes", "kind"), [((9,), pools), ((7, 8), pools), ((9,), means), ((7, 8), means), ((4, 5, 4), means)]
+)
+def test_gradients_are_those_of_torch(sizes: Sequence[int], kind: Callable[..., Any]) -> None:
     def loss(module: Any) -> Any:
         return sum((made * torch.linspace(-1, 1, made.numel()).view(made.shape)).sum() for made in module())
 
-    module = Pools(pools(len(sizes), sizes)[1::4], image(sizes))
+    given = (len(sizes), sizes) if kind is pools else (len(sizes),)
+    module = Pools(kind(*given)[1::4], image(sizes))
     program = sw.from_torch(module, (), train=loss)
     _, gradients = program.shard({"data": 2}, {"x": ("data",)}).partition().compile(trial=False)()
     loss(module).backward()

@@ -38,19 +38,10 @@ def _unpooled(gradient: Any, source: Any, *options: Any) -> Any:
 
 
 def _unaveraged(
-    gradient: Any,
-    source: Any,
-    kernel: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor: int | None,
+    gradient: Any, source: Any, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int], *_: Any
 ) -> Any:
-    """The gradient of a mean over windows: each gives its share to all that it covers."""
-    if ceil_mode or (any(padding) and not count_include_pad and divisor is None):
-        return NotImplemented
-    share = gradient / (divisor or math.prod(kernel))
+    """The gradient of a mean over windows: each gives its share to all that it covers; `pools` makes others of such."""
+    share = gradient / math.prod(kernel)
     window = _Window(kernel, stride or kernel, padding, (1,) * len(kernel), source.shape[2:])
     return window.added([share] * math.prod(kernel))
 
@@ -164,6 +155,7 @@ def _padded(rows: Any, dim: int, before: int, after: int) -> Any:
 GRADIENTS = {
     _aten.max_pool2d_with_indices_backward.default: _unpooled,
     _aten.avg_pool2d_backward.default: _unaveraged,
+    _aten.avg_pool3d_backward.default: _unaveraged,
     _aten.convolution_backward.default: _convolution,
     _aten.slice_backward.default: _unsliced,
     _aten.select_backward.default: _unselected,
