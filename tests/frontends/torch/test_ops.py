@@ -60,7 +60,7 @@ OPS: dict[str, Callable[[Any], Any]] = {
     "flip and roll": lambda x: x.flip(1) * x.roll(2, 2) + x.roll(-3),
     "repeat": lambda x: x.repeat(1, 2, 1, 1) * x.repeat_interleave(2, 1),
     "stack and split": lambda x: torch.stack(x.chunk(3, 1)).sum(0) * torch.cat(x.split(2, 1)[:1], 1),
-    "sort": lambda x: x.sort(1).values * x.topk(6, 1).values,
+    "sort": lambda x: x.sort(1).values * x.topk(6, 1).values * x.sort(dim=1, stable=True, descending=True).values,
     "einsum": lambda x: torch.einsum("bchw,bdhw->bcd", x, x) + torch.bmm(x[:, :, 0], x[:, :, 0].transpose(1, 2)),
     "grouped convolution": lambda x: F.conv2d(x, x[:, :2, :3, :3].reshape(4, 2, 3, 3)[:3].repeat(2, 1, 1, 1), groups=3),
     "convolution of each channel": lambda x: F.conv1d(
@@ -87,6 +87,18 @@ OPS: dict[str, Callable[[Any], Any]] = {
     "scattered means": lambda x: torch.zeros(4, 3, 8, 8).scatter_reduce(
         1, (torch.arange(6) % 3).view(1, 6, 1, 1).expand(4, 6, 8, 8), x, "mean"
     ),
+    "scattered sums": lambda x: (
+        torch.ones(4, 3, 8, 8).scatter_reduce(
+            1, (torch.arange(6) % 2).view(1, 6, 1, 1).expand(4, 6, 8, 8), x, "sum", include_self=False
+        )
+        * x[:, :3].scatter_reduce(1, torch.zeros(4, 6, 8, 8, dtype=torch.int64), x, "sum")
+    ),
+    "windows of a row": lambda x: x.unfold(-1, 3, 2) * x.unfold(3, 3, 2)[..., :1],
+    "windows beside each other": lambda x: x.unfold(1, 3, 3),
+    "matrices and vectors": lambda x: (
+        torch.addmv(x[0, 0, 0], x[0, 0], x[1, 0, 0], beta=0.5, alpha=2) + torch.addr(x[0, 0], x[0, 0, 0], x[1, 0, 0])[0]
+    ),
+    "blocks on a diagonal": lambda x: torch.block_diag(x[0, 0], x[0, 1, :3], x[0, 2, 0, 0]),
     "median": lambda x: x.median(1).values + x.kthvalue(2, 1).values,
     "adaptive maximum": lambda x: F.adaptive_max_pool2d(x, 2) + F.adaptive_avg_pool2d(x, 2),
     "hypotenuse": lambda x: torch.hypot(x, x + 3),
@@ -151,3 +163,44 @@ def test_integers_signs_and_what_is_no_number() -> None:
     results = program.shard({"data": 2, "model": 2}, given).partition().compile(trial=False)(x, i)
     for result, expected in zip(results, _Numbers()(x, i), strict=True):
         torch.testing.assert_close(result, expected, equal_nan=True)
+
+
+class _Places(torch.nn.Module):  # type: ignore[misc]
+    def forward(self, x: Any, rows: Any, i: Any, small: Any) -> Any:
+        order = (
+            *x.sort(dim=1, stable=True),
+            *x.sort(dim=0, descending=True, stable=True),
+            x.argsort(dim=1, stable=True),
+            x.argsort(dim=0, descending=True, stable=True),
+        )
+        found = (
+            torch.searchsorted(rows, x),
+            torch.searchsorted(rows, x, side="right", out_int32=True),
+            torch.searchsorted(rows[0], x[0, 0], right=True),
+            torch.searchsorted(rows[0], 0.5),
+            torch.searchsorted(x, rows, sorter=x.argsort(1)),
+            torch.bucketize(x, rows[1]),
+            torch.bucketize(0.5, rows[1], right=True),
+        )
+        shifted = (
+            i << 2,
+            i << (small % 70),
+            1 << (small % 40),
+            i >> 3,
+            i >> (small % 70),
+            small << 1,
+            small >> small % 3,
+        )
+        return *order, *found, *shifted, i.scatter_reduce(1, small.long() % 4, i, "sum"), i.unfold(0, 2, 1)
+
+
+def test_ties_places_and_bits() -> None:
+    torch.manual_seed(7)
+    x = (torch.randn(4, 16) * 2).round()
+    i, small = torch.randint(-(2**40), 2**40, (4, 6)), torch.arange(24, dtype=torch.int32).view(4, 6) * 3
+    arguments = (x, x.sort(1).values, i, small)
+    program = sw.from_torch(_Places(), arguments)
+    given = dict.fromkeys(program.arguments, "data,model")
+    results = program.shard({"data": 2, "model": 2}, given).partition().compile(trial=False)(*arguments)
+    for result, expected in zip(results, _Places()(*arguments), strict=True):
+        torch.testing.assert_close(result, expected, rtol=0, atol=0)

@@ -102,15 +102,55 @@ def _products(x: Any, dim: int, *, dtype: Any = None) -> Any:
 
 
 def _scattered(x: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
-    """Means of what is scattered to the same place; sums torch-mlir has."""
-    if reduce != "mean" or not x.is_floating_point():
+    """Sums and means of what is scattered to the same place."""
+    if reduce not in ("sum", "mean") or (reduce == "mean" and not x.is_floating_point()):
         return NotImplemented
-    ones = torch.ones_like(index, dtype=x.dtype)
     source = source[tuple(slice(size) for size in index.shape)]
-    met = torch.zeros_like(x).scatter_add(dim, index, ones)
-    start = x if include_self else torch.where(met > 0, 0.0, x)
-    count = met + 1 if include_self else met.clamp(min=1)
-    return start.scatter_add(dim, index, source) / count
+    met = torch.zeros_like(x).scatter_add(dim, index, torch.ones_like(index, dtype=x.dtype))
+    start = x if include_self else torch.where(met > 0, torch.zeros((), dtype=x.dtype), x)
+    total = start.scatter_add(dim, index, source)
+    if reduce == "sum":
+        return total
+    return total / (met + 1 if include_self else met.clamp(min=1))
+
+
+def _scattered_sums(x: Any, dim: int, index: Any, source: Any, *, reduce: str) -> Any:
+    return x.scatter_add(dim, index, source) if reduce == "add" else NotImplemented
+
+
+def _windows(x: Any, dim: int, size: int, step: int) -> Any:
+    """Windows along a dimension, which become the last."""
+    if not x.dim():
+        return NotImplemented
+    dim %= x.dim()
+    begins = torch.arange((x.shape[dim] - size) // step + 1).unsqueeze(1) * step
+    places = (begins + torch.arange(size)).flatten()
+    return x.index_select(dim, places).unflatten(dim, (-1, size)).movedim(dim + 1, -1)
+
+
+def _sorted(x: Any, *, stable: bool | None = None, dim: int = -1, descending: bool = False) -> Any:
+    del stable  # as all are
+    return x.sort(dim, descending)
+
+
+def _order(x: Any, *, stable: bool, dim: int = -1, descending: bool = False) -> Any:
+    del stable  # as all are
+    return x.argsort(dim, descending)
+
+
+def _places(
+    rows: Any, values: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None, sorter: Any = None
+) -> Any:
+    """How many of a sorted row come before a value: where it would stand."""
+    rows = rows if sorter is None else rows.gather(-1, sorter)
+    if isinstance(values, torch.Tensor) and values.dim():
+        rows, values = rows.unsqueeze(-2), values.unsqueeze(-1)
+    is_behind = rows > values if right or side == "right" else rows >= values
+    return is_behind.logical_not().sum(-1, dtype=torch.int32 if out_int32 else torch.int64)  # NaN is behind all
+
+
+def _buckets(values: Any, rows: Any, *, out_int32: bool = False, right: bool = False) -> Any:
+    return _places(rows, values, out_int32=out_int32, right=right)
 
 
 def _median(x: Any, dim: int = -1, keepdim: bool = False) -> Any:
@@ -175,6 +215,9 @@ _BAGS = (_aten.embedding_bag.default, _aten.embedding_bag.padding_idx)
 _APART: dict[Any, Callable[..., Any]] = {
     _aten.adaptive_avg_pool2d.default: _adaptive_mean,
     _aten.adaptive_max_pool2d.default: _adaptive_maximum,
+    _aten.argsort.stable: _order,
+    _aten.bucketize.Scalar: _buckets,
+    _aten.bucketize.Tensor: _buckets,
     _aten.cdist.default: _distances,
     _aten.cumprod.default: _products,
     _aten.grid_sampler.default: _sampled,
@@ -183,6 +226,11 @@ _APART: dict[Any, Callable[..., Any]] = {
     _aten.median.dim: _median,
     _aten.pad.default: _padded,
     _aten.roll.default: _rolled,
+    _aten.scatter.reduce: _scattered_sums,
     _aten.scatter_reduce.two: _scattered,
+    _aten.searchsorted.Scalar: _places,
+    _aten.searchsorted.Tensor: _places,
+    _aten.sort.stable: _sorted,
+    _aten.unfold.default: _windows,
     **POOLS,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -49,8 +50,24 @@ _BACKWARD = (
     _aten._fused_rms_norm_backward,
     _aten.unfold_backward,
     _aten.norm,
+    _aten.addmv,
+    _aten.addr,
 )
-"""Ops of losses and gradients that torch-mlir has no StableHLO for."""
+"""Ops of losses and gradients, and products, that torch-mlir has no StableHLO for."""
+
+
+_LEFT = (
+    _aten.__lshift__.Scalar,
+    _aten.__lshift__.Tensor,
+    _aten.bitwise_left_shift.Tensor_Scalar,
+    _aten.bitwise_left_shift.Scalar_Tensor,
+)
+_RIGHT = (
+    _aten.__rshift__.Scalar,
+    _aten.__rshift__.Tensor,
+    _aten.bitwise_right_shift.Tensor_Scalar,
+    _aten.bitwise_right_shift.Scalar_Tensor,
+)
 
 
 def _remainder(x: Any, y: Any) -> Any:
@@ -58,6 +75,23 @@ def _remainder(x: Any, y: Any) -> Any:
     x = x if isinstance(x, torch.Tensor) else torch.full_like(y, x)
     left = torch.fmod(x, y)
     return torch.where((left != 0) & ((left < 0) != (y < 0)), left + y, left)
+
+
+def _shifted(shift: Callable[..., Any], x: Any, count: Any) -> Any:
+    """Bits moved on, where either side may be a number."""
+    like = x if isinstance(x, torch.Tensor) else count
+    if like.is_floating_point():
+        return NotImplemented
+    return shift(*(v if isinstance(v, torch.Tensor) else torch.full_like(like, v) for v in (x, count)))
+
+
+def _shifted_alike(shift: Callable[..., Any], x: Any, count: Any) -> Any:
+    """Bits moved on, both sides of one type and shape; torch-mlir takes the first bit of a byte for its sign."""
+    type_ = torch.result_type(x, count)
+    wide = torch.int32 if type_ == torch.uint8 else type_
+    if x.dtype == count.dtype == wide and x.shape == count.shape:
+        return NotImplemented
+    return shift(*torch.broadcast_tensors(x.to(wide), count.to(wide))).to(type_)
 
 
 def _diagonal(x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
@@ -94,6 +128,10 @@ _OWN = {
     _aten.remainder.Scalar: _remainder,
     _aten.remainder.Scalar_Tensor: _remainder,
     _aten.remainder.Tensor: _remainder,
+    _aten.bitwise_left_shift.Tensor: partial(_shifted_alike, _aten.bitwise_left_shift.Tensor),
+    _aten.bitwise_right_shift.Tensor: partial(_shifted_alike, _aten.bitwise_right_shift.Tensor),
+    **{op: partial(_shifted, _aten.bitwise_left_shift.Tensor) for op in _LEFT},
+    **{op: partial(_shifted, _aten.bitwise_right_shift.Tensor) for op in _RIGHT},
 }
 """Ops that torch-mlir has no StableHLO for, or writes as others than they are."""
 

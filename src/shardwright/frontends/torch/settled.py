@@ -1,6 +1,7 @@
 """What torch-mlir leaves to be said plainly: constants of `arith`, sizes that are known, converts to the same type.
 
-And booleans, which it compares as numbers with a sign; XLA compares those without only.
+And booleans, which it compares as numbers with a sign; XLA compares those without only. And sorts keep what is equal in
+order, as those of torch do.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from shardwright.ir.signature import Signature
 
 __all__ = ["drop_unread", "settle"]
 
+_STABLE = "is_stable"
 _TYPE, _SIGNED = "compare_type", "#stablehlo<comparison_type SIGNED>"
 
 
@@ -24,6 +26,7 @@ def settle(graph: Graph) -> None:
         Pattern({"stablehlo.dynamic_iota"}, _static_iota),
         Pattern({"stablehlo.convert", "stablehlo.reshape"}, _to_itself),
         Pattern({"stablehlo.compare"}, _without_sign),
+        Pattern({"stablehlo.sort"}, _stable),
     ]
     with Rewriter(graph, graph.main.block) as rewriter:
         apply_patterns(rewriter, patterns)
@@ -79,4 +82,13 @@ def _without_sign(op: Op, rewriter: Rewriter) -> bool:
         location=op.location,
     )
     rewriter.replace(op, made.results, "booleans have no sign")
+    return True
+
+
+def _stable(op: Op, rewriter: Rewriter) -> bool:
+    """What is equal stays in order."""
+    attributes = dict(op.signature.attributes)
+    if attributes.get(_STABLE) == "true":
+        return False
+    op.signature = replace(op.signature, attributes=tuple((attributes | {_STABLE: "true"}).items()))
     return True
