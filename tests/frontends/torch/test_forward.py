@@ -255,3 +255,57 @@ def test_branches_and_loops_that_are_ops_are_refused(op: str, call: Any, remedy:
     assert diagnostic.op == op
     assert "test_forward.py:" in diagnostic.location
     assert remedy in diagnostic.remedy
+
+
+class Calling(torch.nn.Module):  # type: ignore[misc]
+    """A function of an argument, times a parameter."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.ones(4))
+        self.register_buffer("k", torch.ones(4))
+        self.function = function
+
+    def forward(self, x: Any) -> Any:
+        return self.function(self, x) * self.w
+
+
+def written_after_use(module: Any, x: Any) -> Any:
+    y = module.w * module.k * x
+    module.k.add_(1)
+    return y
+
+
+@pytest.mark.parametrize("train", [None, lambda module, x: module(x).sum()], ids=["forward", "training"])
+@pytest.mark.parametrize(
+    ("function", "cause", "remedy"),
+    [
+        (lambda _, x: x.masked_select(x > 0).sum(), "the size of a result depends on values", "torch.where"),
+        (lambda _, x: torch.bincount(x.long(), minlength=4), "the size of a result depends on values", "one_hot"),
+        (lambda _, x: x.sum().item() * x, "a value becomes a number of Python's", "no branches on values"),
+        (lambda _, x: torch.func.grad(lambda y: (y**3).sum())(x), "torch.func.grad", "torch.autograd.grad"),
+    ],
+)
+def test_what_torch_cannot_trace_says_why_and_where(function: Any, cause: str, remedy: str, train: Any) -> None:
+    diagnostic = refused(Calling(function), (torch.ones(4),), train=train)
+    assert cause in diagnostic.cause
+    assert remedy in diagnostic.remedy
+    assert "test_forward.py:" in diagnostic.location
+
+
+def test_what_is_written_to_out_of_sight_or_too_late_is_refused() -> None:
+    diagnostic = refused(Calling(written_after_use), (torch.ones(4),), train=lambda module, x: module(x).sum())
+    assert "of which gradients need what it was" in diagnostic.cause
+    diagnostic = refused(Calling(lambda module, x: module.k.data.copy_(x)), (torch.ones(4),))
+    assert "self.buffer.copy_(…)" in diagnostic.remedy
+
+
+def test_an_average_over_all_calls_is_refused_in_a_few_words(capfd: pytest.CaptureFixture[str]) -> None:
+    module = torch.nn.Sequential(torch.nn.BatchNorm1d(4, momentum=None))
+    diagnostic = refused(module, (torch.randn(8, 4),))
+    assert diagnostic.cause.startswith("0, a BatchNorm1d, has momentum=None")
+    assert "momentum=0.1" in diagnostic.remedy
+    assert not "".join(capfd.readouterr())
+    x = torch.randn(8, 4)
+    step: Any = sw.from_torch(module.eval(), (x,)).shard(MESH).partition().compile(trial=False)
+    torch.testing.assert_close(step(x), module(x).detach())

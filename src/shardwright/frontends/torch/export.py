@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -17,6 +16,8 @@ from shardwright.frontends.module_tensors import ModuleTensor
 from shardwright.frontends.torch.arguments import Structure, structure_of
 from shardwright.frontends.torch.carried import Carried
 from shardwright.frontends.torch.control_flow import check_control_flow
+from shardwright.frontends.torch.quiet import quiet
+from shardwright.frontends.torch.untraceable import untraceable
 from shardwright.frontends.torch.watched import Watched
 
 __all__ = ["PREFIX", "Exported", "aliases", "export", "tracing"]
@@ -26,6 +27,8 @@ PREFIX = "module."
 
 _RETURNED = "return tensors and plain values; of a transformers model give use_cache=False and return_dict=True"
 
+
+_TENSORS = "make it a function of its tensors: no branches on values, no sizes that depend on them"
 
 _Returned = tuple[Structure, Watched, Carried, tuple[str, ...]]
 """Of a run: its results, the tensors at its parts, what it keeps, and which buffers it assigns."""
@@ -99,7 +102,7 @@ def export(
     except ShardingError:
         raise
     except Exception as error:  # torch raises whatever the module's own code does, and dozens of its own
-        raise _untraceable(name, error) from error
+        raise untraceable("torch.export", name, error, _TENSORS, module) from error
     check_control_flow(graph_module)
     outputs, watched, carried, assigned = returned[-1]
     carried.check_unread(_constants(graph_module, module))
@@ -110,23 +113,12 @@ def export(
 
 @contextmanager
 def tracing() -> Iterator[None]:
-    """While torch traces: without the warnings of its own insides, and without the fused kernels of a CPU.
+    """While torch traces: without what it tells of its own insides, and without the fused kernels of a CPU.
 
     Attention is then the products and the softmax that it is, and a recurrent layer its cells.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with sdpa_kernel(SDPBackend.MATH), torch.backends.mkldnn.flags(enabled=False):
-            yield
-
-
-def _untraceable(name: str, error: Exception) -> ShardingError:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return ShardingError(
-        f"torch.export cannot trace {name}",
-        cause=f"{type(error).__name__}: {lines[0] if lines else 'it does not say why'}"[:400],
-        remedy="make it a function of its tensors: no branches on values, no sizes that depend on them",
-    )
+    with quiet(), sdpa_kernel(SDPBackend.MATH), torch.backends.mkldnn.flags(enabled=False):
+        yield
 
 
 def _constants(graph_module: Any, module: Any) -> list[Any]:

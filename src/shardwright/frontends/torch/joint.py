@@ -27,8 +27,11 @@ from shardwright.frontends.torch.before_gradients import apart
 from shardwright.frontends.torch.decompositions import table
 from shardwright.frontends.torch.export import PREFIX, Exported, tracing
 from shardwright.frontends.torch.slots import Kind, Slot
+from shardwright.frontends.torch.untraceable import untraceable
 
 __all__ = ["Functional", "forward", "joint", "own_name"]
+
+_NEW = "make it a function of its tensors that writes to none of its arguments"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,7 @@ def forward(exported: Exported, tensors: Sequence[Any], names: Sequence[str], na
                 _Run(exported.graph_module), tuple(tensors), decompositions=table(), trace_joint=False
             )
     except Exception as error:  # what AOTAutograd cannot trace it says in many ways
-        raise _untraceable(name, error) from error
+        raise untraceable("AOTAutograd", name, error, _NEW) from error
     placeholders = [node.name for node in graph_module.graph.nodes if node.op == "placeholder"]
     return Functional(graph_module, _inputs(signature, placeholders, names), _outputs(signature, graph_module))
 
@@ -97,14 +100,16 @@ def joint(exported: Exported, tensors: Sequence[Any], names: Sequence[str], name
     Raises:
         ShardingError: a loss that is no floating-point scalar, or that depends on no parameter.
     """
-    _freeze_unreached(exported.graph_module, tensors, name)
     try:
+        _freeze_unreached(exported.graph_module, tensors, name)
         with ExitStack() as stack, tracing(), preserve_node_meta():
             run = _Run(exported.graph_module, only_loss=True)
             # of its other form, aot_export_module, joint graphs have forgotten where their nodes came from
             found = aot_export_joint_with_descriptors(stack, run, tuple(tensors), decompositions=table())
+    except ShardingError:
+        raise
     except Exception as error:
-        raise _untraceable(name, error) from error
+        raise untraceable("AOTAutograd", name, error, _NEW) from error
     return _described(found.graph_module, names)
 
 
@@ -169,15 +174,6 @@ def _unknown(about: Any) -> ShardingError:
     )
 
 
-def _untraceable(name: str, error: Exception) -> ShardingError:
-    lines = str(error).strip().splitlines()
-    return ShardingError(
-        f"AOTAutograd cannot trace {name}",
-        cause=f"{type(error).__name__}: {lines[0] if lines else 'it does not say why'}"[:400],
-        remedy="make it a function of its tensors that writes to none of its arguments",
-    )
-
-
 def _inputs(signature: Any, placeholders: Sequence[str], names: Sequence[str]) -> tuple[Slot, ...]:
     users = dict(zip(signature.user_inputs, names, strict=True))
     slots = []
@@ -215,10 +211,11 @@ def _freeze_unreached(graph_module: Any, tensors: Sequence[Any], name: str) -> N
     """Make buffers of the parameters that a loss does not depend on: AOTAutograd wants a gradient of all others."""
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     with tracing(), mode:
-        fake = {key: _fake(mode, value) for key, value in graph_module.named_parameters()}
-        buffers = {key: _fake(mode, value) for key, value in graph_module.named_buffers()}
+        run = _Run(graph_module)
+        fake = {key: _fake(mode, value) for key, value in run.named_parameters()}
+        buffers = {key: _fake(mode, value) for key, value in run.named_buffers()}
         inputs = [_fake(mode, value) for value in tensors]
-        results = torch.func.functional_call(graph_module, {**fake, **buffers}, tuple(inputs))
+        results = torch.func.functional_call(run, {**fake, **buffers}, tuple(inputs))
         loss = results[0] if results else None
         _check_loss(loss, name)
         wanted = {key: value for key, value in fake.items() if value.requires_grad}
@@ -226,10 +223,10 @@ def _freeze_unreached(graph_module: Any, tensors: Sequence[Any], name: str) -> N
     reached = {key for key, gradient in zip(wanted, gradients, strict=True) if gradient is not None}
     if not reached:
         raise _no_parameter(name)
-    for key, value in list(graph_module.named_parameters()):
+    for key, value in list(run.named_parameters()):
         if key not in reached:
             owner, _, attribute = key.rpartition(".")
-            holder = graph_module.get_submodule(owner)
+            holder = run.get_submodule(owner)
             delattr(holder, attribute)
             holder.register_buffer(attribute, value.detach())
 
