@@ -293,6 +293,18 @@ def test_what_torch_cannot_trace_says_why_and_where(function: Any, cause: str, r
     assert "test_forward.py:" in diagnostic.location
 
 
+@pytest.mark.parametrize("train", [None, lambda module, x: module(x).sum()], ids=["forward", "training"])
+def test_parameters_are_not_written_to(train: Any) -> None:
+    def halved(module: Any, x: Any) -> Any:
+        with torch.no_grad():
+            module.w.mul_(0.5)
+        return x
+
+    diagnostic = refused(Calling(halved), (torch.ones(4),), train=train)
+    assert diagnostic.message == "the program writes to the parameter w"
+    assert "register_buffer" in diagnostic.remedy
+
+
 def test_what_is_written_to_out_of_sight_or_too_late_is_refused() -> None:
     diagnostic = refused(Calling(written_after_use), (torch.ones(4),), train=lambda module, x: module(x).sum())
     assert "of which gradients need what it was" in diagnostic.cause

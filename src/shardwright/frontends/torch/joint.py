@@ -160,7 +160,25 @@ def _result_slot(about: Any, names: Sequence[str]) -> Slot:
     raise _unknown(about)
 
 
+def _written(parameter: str) -> ShardingError:
+    """That a parameter is written to, or else an argument."""
+    if parameter:
+        return ShardingError(
+            f"the program writes to the parameter {parameter}",
+            cause="what a module writes to is carried from call to call if it is a buffer",
+            remedy="leave parameters to optimizers, or make a buffer of it, by register_buffer",
+        )
+    return ShardingError(
+        "the program writes to its arguments",
+        cause="what is written to is carried from call to call if it is a buffer of the module",
+        remedy="return what is new, and leave arguments as they are",
+    )
+
+
 def _unknown(about: Any) -> ShardingError:
+    if isinstance(about, InputMutationAOTOutput):
+        written = about.mutated_input
+        return _written(own_name(written.target) if isinstance(written, ParamAOTInput) else "")
     if isinstance(about, ForwardTokenAOTInput):
         return ShardingError(
             "the program checks its values while it runs",
@@ -194,11 +212,7 @@ def _outputs(signature: Any, graph_module: Any) -> tuple[Slot, ...]:
     returned = [Slot(Kind.OUTPUT, f"result{number}") for number in range(len(signature.user_outputs))]
     slots = [*mutated, *returned]
     if len(slots) != len(output.args[0]):
-        raise ShardingError(
-            "the program writes to its arguments",
-            cause=f"it has {len(output.args[0])} results, and {len(slots)} of them are returned or buffers",
-            remedy="return what is new, and leave arguments as they are",
-        )
+        raise _written(own_name(next(iter(signature.parameters_to_mutate.values()), "")))
     return tuple(slots)
 
 
