@@ -239,6 +239,17 @@ def test_tensors_that_are_made_anew_by_each_call_may_be_attributes() -> None:
     torch.testing.assert_close(step(2 * x), module(2 * x).detach())
 
 
+def test_marks_that_a_first_call_leaves_are_no_state() -> None:
+    def forward(module: Any, x: Any) -> Any:
+        module.is_prepared = True
+        return x * module.w
+
+    module, x = Keeping(forward), torch.randn(8, 4)
+    step: Any = sw.from_torch(module, (x,)).shard(MESH).partition().compile(trial=False)
+    assert not hasattr(module, "is_prepared")
+    torch.testing.assert_close(step(x), module(x).detach())
+
+
 def test_notes_of_calls_are_no_state() -> None:
     def noting(module: Any, x: Any) -> Any:
         module.several.append(f"called with {list(x.shape)}")

@@ -86,7 +86,7 @@ class Carried:
         changed = [
             where
             for where in {**self._before, **after}
-            if where not in self._before or where not in after or not self._before[where].is_same(after[where])
+            if not self._is_kept(where, self._before.get(where), after.get(where))
         ]
         for where in changed:
             self._check(where, self._before.get(where), after.get(where))
@@ -110,6 +110,12 @@ class Carried:
 
     def _entries(self) -> _Entries:
         return {(part, key): kept for part in self._paths for key, kept in _found(vars(part), ())}
+
+    def _is_kept(self, where: tuple[Any, _Key], before: _Kept | None, after: _Kept | None) -> bool:
+        """Whether an entry is as it was, or a mark that the first call leaves: that something has been prepared."""
+        if before is None:
+            return after is not None and where[1][0] not in _NAMED and isinstance(after.value, (bool, str))
+        return after is not None and before.is_same(after)
 
     def _check(self, where: tuple[Any, _Key], before: _Kept | None, after: _Kept | None) -> None:
         """That what was changed is a buffer, and like what it was, or another tensor, of which we shall see."""
