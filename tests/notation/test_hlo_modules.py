@@ -379,13 +379,3 @@ func.func @main(%x: tensor<8x16xf32>) -> tensor<8x16xf32> {
     again = exported(text)
     assert "SPMD" not in again
     assert imported(again).count("sdy.sharding_constraint") == 2
-
-
-def test_an_op_of_sdy_that_has_an_mhlo_sharding_too_is_refused_at_its_line() -> None:
-    text = wrapped(
-        '  %0 = stablehlo.tanh %x {mhlo.sharding = "{devices=[2,1]<=[2]}"} : tensor<8x16xf32>\n'
-        "  %1 = sdy.sharding_constraint %0 <@mesh, [{}, {}]> : tensor<8x16xf32>\n  return %1 : tensor<8x16xf32>"
-    )
-    error = refusal(lambda: exported('sdy.mesh @mesh = <["a"=4]>\n' + text)).diagnostic
-    assert error.message == "the op has a mhlo.sharding already"
-    assert error.location.endswith(":3")

@@ -25,7 +25,7 @@ from shardwright.ir.resources import with_elements_in_place
 from shardwright.ir.scans import with_windows
 from shardwright.mesh import Mesh
 from shardwright.notation import modules
-from shardwright.notation.conversion import open_module
+from shardwright.notation.conversion import may_have_leftovers, open_module
 from shardwright.notation.module_notations import notation_of
 from shardwright.notation.sdy.meshes import lift_inlined_meshes
 from shardwright.notation.shard.grids import grids
@@ -125,7 +125,7 @@ def parse_source(content: str | bytes, name: str = "-") -> Source:
 def _read_large(content: str, name: str) -> Source | None:
     """A program in sdy from a large text; `None` where it has to be read in the ordinary way."""
     notation = notation_of(content) if len(content) > modules.LARGE else None
-    if notation is None or notation.name != "sdy":
+    if notation is None or notation.name != "sdy" or may_have_leftovers(content, notation):
         return None
     generic = notation.generic(content, name)
 

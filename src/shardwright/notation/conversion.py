@@ -15,7 +15,7 @@ from shardwright.notation.module_notations import module_notation, notation_of
 from shardwright.notation.notation import ModuleNotation
 from shardwright.notation.tuples import expand_tuples, may_have_tuples
 
-__all__ = ["Opened", "as_generic", "convert_module", "open_module"]
+__all__ = ["Opened", "as_generic", "convert_module", "may_have_leftovers", "open_module"]
 
 
 def as_generic(content: str | bytes, name: str = "-", notation: ModuleNotation | None = None) -> str | bytes:
@@ -65,7 +65,17 @@ def open_module(content: str | bytes, name: str = "-") -> Opened:
         expand_tuples(module, name)
     check_counts(module, name)
     notation.read(module, name, generic)
+    if may_have_leftovers(content, notation):
+        from shardwright.notation.hlo.leftovers import refuse_leftovers  # few modules have any
+
+        refuse_leftovers(module, notation.name, name)
     return Opened(notation, generic, module, notation.name == "sdy" and not has_tuples)
+
+
+def may_have_leftovers(content: str | bytes, notation: ModuleNotation) -> bool:
+    """Whether a module may have `mhlo.sharding`s that `notation` does not read."""
+    word = b"mhlo.sharding" if isinstance(content, bytes) else "mhlo.sharding"
+    return notation.name != "mhlo" and word in content  # type: ignore[operator]
 
 
 @uncollected

@@ -43,7 +43,7 @@ _REFUSED = {
 }
 _EXPLICIT = "export the propagated program, in which communication is not explicit yet"
 _CARRIERS = ("shardwright.shardings", "shardwright.sharding")
-_LOOKED_AT = (SHARDING, "replica_groups", RULE, _CARRIERS[0])
+_LOOKED_AT = ("replica_groups", RULE, _CARRIERS[0])
 """Attributes of ops that are not written as they stand."""
 _EXPRESSED = frozenset(
     f"sdy.{name}"
@@ -138,9 +138,6 @@ class Exporter:
     def _check(self) -> None:
         """Refuse what `mhlo.sharding` cannot say, but for rules, which are carried."""
         for op in self.ops.get("", []):
-            if SHARDING in op.attributes:
-                cause = f"{str(op.attributes[SHARDING])[:200]}, which a module of sdy does not mean"
-                raise self.fail(op)("the op has a mhlo.sharding already", cause, "take it out, or say it in sdy")
             if _CARRIERS[0] in op.attributes:
                 self._refuse_carrier(self.fail(op), op.attributes[_CARRIERS[0]])
             if RULE in op.attributes:
