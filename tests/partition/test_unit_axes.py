@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+import shardwright as sw
+from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module
 from shardwright.notation.modules import read
 from shardwright.partition import materialize
@@ -68,3 +70,82 @@ def test_a_program_with_a_manual_computation_keeps_them() -> None:
     """
     graph = read(load_module(text))
     assert without_unit_axes(graph) is graph
+
+
+_CHANNEL = "channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>"
+_ALONE = f"replica_groups = dense<[[0], [1], [2], [3]]> : tensor<4x1xi64>, {_CHANNEL}"
+_GLOBAL = f"{_ALONE}, use_global_device_ids"
+_SUM = """({
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+      %s = stablehlo.add %p, %q : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    })"""
+_OF_ONE_DEVICE = {
+    "all_reduce": (_GLOBAL, _SUM),
+    "all_gather": (f"all_gather_dim = 0 : i64, {_GLOBAL}", ""),
+    "reduce_scatter": (f"scatter_dimension = 0 : i64, {_GLOBAL}", _SUM),
+    "all_to_all": (
+        f"split_dimension = 0 : i64, concat_dimension = 1 : i64, split_count = 1 : i64, {_ALONE}",
+        "",
+    ),
+    "collective_permute": (
+        f"source_target_pairs = dense<[[0, 0], [1, 1], [2, 2], [3, 3]]> : tensor<4x2xi64>, {_CHANNEL}",
+        "",
+    ),
+}
+
+
+def _in_a_body(x: int, lines: str) -> str:
+    """A program whose body, manual along x, leaves y of 4 devices free."""
+    rows = 8 // x
+    return f"""
+    sdy.mesh @mesh = <["x"={x}, "y"=4]>
+    func.func @main(%a: tensor<8x8xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{}}, {{"y"}}]>}}) -> tensor<8x8xf32> {{
+      %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{{"x"}}, {{"y"}}]>]
+          out_shardings=[<@mesh, [{{"x"}}, {{}}]>] manual_axes={{"x"}} (%b: tensor<{rows}x8xf32>) {{
+        {lines.replace("LOCAL", f"tensor<{rows}x8xf32>")}
+        sdy.return %r : tensor<{rows}x8xf32>
+      }} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+      return %0 : tensor<8x8xf32>
+    }}
+    """
+
+
+@pytest.mark.parametrize("name", _OF_ONE_DEVICE)
+def test_a_collective_of_one_device_in_a_body_along_them_gives_what_it_takes(name: str) -> None:
+    attributes, body = _OF_ONE_DEVICE[name]
+    text = _in_a_body(
+        1,
+        f"""%1 = "stablehlo.{name}"(%b) <{{{attributes}}}> {body} : (LOCAL) -> LOCAL
+        %r = stablehlo.sine %1 : LOCAL""",
+    )
+    assert sw.load(text).plan().partition().verify().ok
+
+
+@pytest.mark.parametrize("x", [1, 2])
+def test_a_device_knows_its_number_in_a_body_that_leaves_axes_free(x: int) -> None:
+    """Which of 4 devices along y it is makes no difference to the program."""
+    text = _in_a_body(
+        x,
+        """%i = stablehlo.partition_id : tensor<ui32>
+        %c = stablehlo.constant dense<4> : tensor<ui32>
+        %k = stablehlo.divide %i, %c : tensor<ui32>
+        %f = stablehlo.convert %k : (tensor<ui32>) -> tensor<f32>
+        %g = stablehlo.broadcast_in_dim %f, dims = [] : (tensor<f32>) -> LOCAL
+        %r = stablehlo.add %b, %g : LOCAL""",
+    )
+    spmd = sw.load(text).plan().partition()
+    assert "stablehlo.partition_id" in [op.name for op in spmd.local.walk()]
+    assert spmd.verify().ok
+
+
+def test_outside_of_bodies_a_device_has_no_number() -> None:
+    text = """
+    sdy.mesh @mesh = <["x"=1, "y"=4]>
+    func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}]>}) -> tensor<ui32> {
+      %0 = stablehlo.partition_id : tensor<ui32>
+      return %0 : tensor<ui32>
+    }
+    """
+    with pytest.raises(ShardingError, match=r"stablehlo\.partition_id cannot be partitioned"):
+        sw.load(text).plan().partition()

@@ -367,7 +367,7 @@ class Decider:
 
     def _of_devices(self, op: Op) -> Computed:
         """An op that knows of devices, in a program for one device."""
-        if not self.mesh.manual:
+        if not self.targets.is_inside:
             raise refusal(op.signature, str(self.graph.locations[op.location]))
         if stays_within(op.signature, self.graph, self.mesh):
             return self._split(op)

@@ -34,7 +34,10 @@ class Targets:
         uses: How many operands read each value.
         alike: For each value what is asked of it: of those of one type of which this is equal the same is asked, and
             none, one or several operands read each of them.
+        is_inside: Whether they are those of the body of a manual computation, be it along axes of size 1 alone.
     """
+
+    is_inside = False
 
     def __init__(self, graph: Graph) -> None:
         """Read the shardings of `graph`; ShardingError where it has no mesh."""
@@ -62,7 +65,7 @@ class Targets:
         made = self._inside.get(mesh.manual)
         if made is None:
             made = self._inside[mesh.manual] = copy(self)
-            made.mesh, made._uneven, made.contributions = mesh, {}, {}
+            made.mesh, made._uneven, made.contributions, made.is_inside = mesh, {}, {}, True
             made._layouts = made._of_all()
         return made
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from shardwright.analysis.groups import replica_groups, source_target_pairs
+from shardwright.boundary import Boundary
 from shardwright.errors import ShardingError
-from shardwright.ir.graph import Graph, Op
-from shardwright.ir.ops import COLLECTIVES, MANUAL
+from shardwright.ir.graph import Block, Graph, Op
+from shardwright.ir.ops import COLLECTIVES, MANUAL, OWN_COLLECTIVES
 from shardwright.ir.signature import Signature
+from shardwright.partition.localize.renumber import over_partitions
 from shardwright.runtime.variant import Variant
-from shardwright.sharding import TensorSharding
+from shardwright.sharding import TensorSharding, replicated
 
 __all__ = ["annotated", "needs_devices"]
 
@@ -53,6 +56,8 @@ def annotated(graph: Graph, in_shardings: Sequence[TensorSharding], out_sharding
 class _Annotated(Variant):
     """A copy without collectives that only say where data lies."""
 
+    _manual: tuple[str, ...] = ()
+
     def value(self, value: int) -> int:
         made = super().value(value)
         sharding = self.target.shardings[made]
@@ -61,12 +66,32 @@ class _Annotated(Variant):
         return made
 
     def op(self, op: Op, into: list[Op]) -> None:
-        if op.name in COLLECTIVES:
+        if op.name in COLLECTIVES or (op.name in OWN_COLLECTIVES and _is_alone(op.signature, self.source)):
             self.pass_on(op)
-            return
-        if op.name == MANUAL:
+        elif op.name == MANUAL:
             self._constrain(op, into)
-        super().op(op, into)
+            around, self._manual = self._manual, (*self._manual, *op.signature.boundary.manual_axes)
+            super().op(op, into)
+            self._manual = around
+        elif op.name == "stablehlo.partition_id":
+            self._number(op, into)
+        else:
+            super().op(op, into)
+
+    def _number(self, op: Op, into: list[Op]) -> None:
+        """The number of a device, which XLA's partitioner knows only where all axes are manual."""
+        mesh = self.source.mesh
+        free = tuple([name for name, _ in mesh.axes if name not in self._manual])
+        if not free:
+            super().op(op, into)
+            return
+        types = op.signature.results
+        inside = tuple(map(self.target.new_value, types))
+        number = Op(op.signature, (), inside, (), op.location)
+        end = Op(Signature("sdy.return", (), types, ()), inside, (), (), op.location)
+        outer = Signature(MANUAL, (), (), types, boundary=Boundary((), (replicated(mesh, 0),), free))
+        results = tuple(map(self.value, op.results))
+        into.append(Op(outer, (), results, (Block((), [number, end]),), op.location))
 
     def _constrain(self, op: Op, into: list[Op]) -> None:
         """Say before a manual computation which of its operands await sums, or sdy from jaxlib 0.11 on refuses it."""
@@ -78,3 +103,13 @@ class _Annotated(Variant):
                 constraint = Signature(_CONSTRAINT, (), (type,), (type,))
                 into.append(Op(constraint, (self.values[value],), (made,), (), op.location))
                 self.values[value] = made
+
+
+def _is_alone(signature: Signature, graph: Graph) -> bool:
+    """Whether each device hears from itself alone, which XLA's partitioner takes for a collective outside of a body."""
+    if not over_partitions(signature):
+        return False
+    is_permute = signature.name == "stablehlo.collective_permute"
+    devices = graph.mesh.listed
+    rows = source_target_pairs(signature) if is_permute else replica_groups(signature, graph.meshes, devices).rows
+    return sorted([sorted(set(row)) for row in rows]) == [[device] for device in range(devices)]
