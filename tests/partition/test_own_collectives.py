@@ -89,9 +89,20 @@ def test_the_mesh_may_be_given_later_where_devices_are_listed() -> None:
     assert (caught.value.diagnostic.location or "").startswith("-:3")
 
 
-def test_a_broadcast_to_every_device_is_kept() -> None:
-    spmd = sw.load(_text(_plain("collective_broadcast", f"{_CHANNEL}, {_BY_Y}"))).shard().partition()
-    assert any(op.name == "stablehlo.collective_broadcast" for op in spmd.local.walk()), "XLA on CPUs runs none"
+@pytest.mark.parametrize(
+    "body",
+    [
+        _plain("collective_broadcast", f"{_CHANNEL}, {_BY_Y}"),
+        _reduce(f"{_CHANNEL}, {_BY_Y}, use_global_device_ids", "xor"),
+    ],
+)
+def test_what_xla_does_not_do_is_written_with_what_it_does(body: str) -> None:
+    text = _text(body).replace("tanh", "negate").replace("f32", "i32")
+    spmd = sw.load(text).shard().partition()
+    names = [op.name for op in spmd.local.walk()]
+    assert "stablehlo.all_gather" in names
+    assert not {"stablehlo.collective_broadcast", "stablehlo.all_reduce"} & {*names}
+    assert spmd.verify().ok
 
 
 def test_three_copies_are_summed_on_a_mesh_whose_devices_lie_in_another_order() -> None:

@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from shardwright.analysis.groups import replica_groups, source_target_pairs
 from shardwright.boundary import Boundary
 from shardwright.errors import ShardingError
+from shardwright.ir.builder import Builder
+from shardwright.ir.channels import tell_channels_apart
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.ops import COLLECTIVES, MANUAL, OWN_COLLECTIVES
 from shardwright.ir.signature import Signature
+from shardwright.partition.localize.by_hand import is_by_hand, written_by_hand
 from shardwright.partition.localize.renumber import over_partitions
 from shardwright.runtime.variant import Variant
 from shardwright.sharding import TensorSharding, replicated
@@ -45,6 +48,7 @@ def annotated(graph: Graph, in_shardings: Sequence[TensorSharding], out_sharding
                 remedy="leave arguments and results whole or split evenly, on a mesh in the order of its devices",
             )
     made = _Annotated(graph).run()
+    tell_channels_apart(made)
     block = made.main.block
     for value, sharding in zip(block.arguments, in_shardings, strict=True):
         made.shardings[value] = sharding.evenly_dividing(made.types[value].dims)
@@ -68,6 +72,8 @@ class _Annotated(Variant):
     def op(self, op: Op, into: list[Op]) -> None:
         if op.name in COLLECTIVES or (op.name in OWN_COLLECTIVES and _is_alone(op.signature, self.source)):
             self.pass_on(op)
+        elif is_by_hand(op.signature):
+            self._by_hand(op, into)
         elif op.name == MANUAL:
             self._constrain(op, into)
             around, self._manual = self._manual, (*self._manual, *op.signature.boundary.manual_axes)
@@ -77,6 +83,13 @@ class _Annotated(Variant):
             self._number(op, into)
         else:
             super().op(op, into)
+
+    def _by_hand(self, op: Op, into: list[Op]) -> None:
+        """A collective that XLA does not do, in others."""
+        signature, builder = op.signature, Builder(self.target, into, op.location)
+        operands = [self.values[value] for value in op.operands]
+        made = written_by_hand(builder, signature, operands, lambda: signature.text("channel_handle") or "")
+        self.values.update(zip(op.results, made, strict=True))
 
     def _number(self, op: Op, into: list[Op]) -> None:
         """The number of a device, which XLA's partitioner knows only where all axes are manual."""

@@ -10,12 +10,13 @@ from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.signature import Signature
 from shardwright.mesh import Mesh
+from shardwright.partition.localize.by_hand import is_by_hand, written_by_hand
 from shardwright.partition.localize.local import Local, local_type
 from shardwright.partition.localize.registry import Shardings
 from shardwright.partition.localize.renumber import by_position
 from shardwright.sharding import TensorSharding
 
-__all__ = ["agree_at_boundary", "inline", "of_devices", "sent_together"]
+__all__ = ["agree_at_boundary", "by_hand", "inline", "of_devices", "sent_together"]
 
 _REDUCE, _GATHER = "stablehlo.all_reduce", "stablehlo.all_gather"
 
@@ -58,6 +59,18 @@ def agree_at_boundary(op: Op, operands: Shardings, results: Shardings) -> None:
 def of_devices(ctx: Local, source: Graph, signature: Signature) -> Signature:
     """A collective that stands in a body, over positions in the mesh and with a channel handle of its own."""
     return _with_own_channel(ctx, by_position(signature, source, ctx.mesh))
+
+
+def by_hand(ctx: Local, source: Graph, op: Op, signature: Signature, operands: Sequence[int]) -> tuple[int, ...]:
+    """What a collective that XLA does not do makes of `operands`; `signature` is that over positions.
+
+    Raises:
+        ShardingError: its groups are not of one size, or leave devices out.
+    """
+    try:
+        return written_by_hand(ctx, signature, operands, ctx.channel)
+    except ShardingError as error:
+        raise error.at(op.signature.label, str(source.locations[op.location])) from None
 
 
 def _agree(what: str, stated: tuple[TensorSharding, ...], lies: Shardings) -> None:
@@ -133,6 +146,10 @@ def _copy_op(ctx: Local, source: Graph, op: Op, values: dict[int, int]) -> None:
             remedy="take it out, or materialize the program before localizing it",
         )
     signature = of_devices(ctx, source, op.signature)
+    if is_by_hand(signature):
+        made = by_hand(ctx, source, op, signature, [values[value] for value in op.operands])
+        values.update(zip(op.results, made, strict=True))
+        return
     regions = tuple(_copy_region(ctx, source, region, values) for region in op.regions)
     results = ctx.append(signature, [values[value] for value in op.operands], (), regions)
     values.update(zip(op.results, results, strict=True))

@@ -12,8 +12,9 @@ from shardwright.ir.stages import LOCAL_MARK
 from shardwright.memo import uncollected
 from shardwright.mesh import Mesh
 from shardwright.partition.bodies import SHARDING_NAMES, is_program, plain_signature
+from shardwright.partition.localize.by_hand import is_by_hand
 from shardwright.partition.localize.local import Local, local_type
-from shardwright.partition.localize.manual import agree_at_boundary, inline, of_devices
+from shardwright.partition.localize.manual import agree_at_boundary, by_hand, inline, of_devices
 from shardwright.partition.localize.registry import Shardings, form_of, localize_op
 from shardwright.partition.localize.uneven import shard_type
 from shardwright.rules.custom_call import is_python_with_effects
@@ -212,7 +213,10 @@ class Localizer:
                 )
             if name in DEVICE_OPS and self.depth:
                 signature = of_devices(ctx, self.source, signature)
-            results = localize_op(ctx, signature, operands, self.shardings(op.operands), self.shardings(op.results))
+            if self.depth and is_by_hand(signature):
+                results = by_hand(ctx, self.source, op, signature, operands)
+            else:
+                results = localize_op(ctx, signature, operands, self.shardings(op.operands), self.shardings(op.results))
         self.values.update(zip(op.results, results, strict=True))
 
     def regions(self, op: Op, operands: list[int], ctx: Local) -> tuple[int, ...]:
