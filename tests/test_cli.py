@@ -85,7 +85,12 @@ BAD_FILES = {
         "a sharding of 3 dimensions is given to a tensor of 2",
     ),
     "dynamic": (ANNOTATED.replace("16x64", "?x64"), "bad.mlir:", "is not a tensor of static shape"),
-    "two meshes": ('sdy.mesh @a = <["x"=3]>\n' + ANNOTATED, "bad.mlir:2: ", "meshes of different size"),
+    "two meshes": (
+        'sdy.mesh @a = <["x"=3]>\n'
+        + ANNOTATED.replace("return", "sdy.sharding_constraint %x <@a, [{}, {}]> : tensor<16x64xf32>\n  return"),
+        "bad.mlir:2: ",
+        "meshes of different size",
+    ),
     "no function": ("module {}\n", "bad.mlir: ", "no function @main"),
     "not MLIR": ("\0\1\2", "bad.mlir", "the file is neither MLIR text nor MLIR bytecode"),
 }

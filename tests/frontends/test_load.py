@@ -12,6 +12,7 @@ import pytest
 from shardwright.errors import Diagnostic, ShardingError
 from shardwright.frontends.load import load_source, parse_source
 from shardwright.ir.context import context, load_module, stablehlo
+from shardwright.notation import modules
 
 MESH = '\nsdy.mesh @mesh = <["data"=2, "model"=4]>\n'
 
@@ -169,12 +170,48 @@ def test_dynamic_shapes() -> None:
     assert diagnostic.remedy == "lower the program with concrete shapes"
 
 
+OTHER = 'sdy.mesh @other = <["x"=3]>\n'
+
+
 def test_two_meshes_of_different_size() -> None:
-    diagnostic = refused(PROGRAM.replace(MESH, MESH + 'sdy.mesh @other = <["x"=3]>\n'))
+    named = "  %z = sdy.sharding_constraint %y <@other, [{}, {}]> : tensor<16x64xf32>\n  return %z"
+    diagnostic = refused(PROGRAM.replace(MESH, MESH + OTHER).replace("  return %y", named))
     assert diagnostic.message == "the module has meshes of different size"
     assert diagnostic.location == "step.mlir:3"
     assert diagnostic.cause == "devices: @mesh of 8, @other of 3"
     assert diagnostic.remedy
+
+
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("text", [PROGRAM.replace(MESH, MESH + OTHER), OTHER + PROGRAM], ids=["behind", "in front"])
+def test_a_mesh_of_another_size_that_nothing_names_does_not_count(
+    monkeypatch: pytest.MonkeyPatch, text: str, large: bool
+) -> None:
+    if large:
+        monkeypatch.setattr(modules, "LARGE", 100)
+    source = parse_source(text, "step.mlir")
+    assert [*source.graph.meshes] == ["mesh"]
+    assert "@other" not in str(source.content)
+
+
+def test_a_mesh_of_the_same_size_that_nothing_names_stays() -> None:
+    source = parse_source(PROGRAM.replace(MESH, MESH + OTHER.replace("3", "8")), "step.mlir")
+    assert [*source.graph.meshes] == ["mesh", "other"]
+
+
+def test_a_mesh_that_a_collective_names_counts() -> None:
+    groups = '#stablehlo.replica_group_mesh_axes<mesh = @other, axes = [#stablehlo.axis_ref<name = "x">]>'
+    gather = f"""  %z = "stablehlo.all_gather"(%y) <{{all_gather_dim = 0 : i64, replica_groups = {groups},
+      channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids}}>
+      : (tensor<16x64xf32>) -> tensor<48x64xf32>
+  return %y"""
+    diagnostic = refused(PROGRAM.replace(MESH, MESH + OTHER).replace("  return %y", gather))
+    assert diagnostic.message == "the module has meshes of different size"
+
+
+def test_of_meshes_none_of_which_is_named_any_may_be_meant() -> None:
+    text = MESH + OTHER + "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }\n"
+    assert refused(text).message == "the module has meshes of different size"
 
 
 def test_a_diagnostic_is_aligned_text() -> None:

@@ -28,6 +28,7 @@ from shardwright.notation import modules
 from shardwright.notation.conversion import may_have_leftovers, open_module
 from shardwright.notation.module_notations import notation_of
 from shardwright.notation.sdy.meshes import lift_inlined_meshes
+from shardwright.notation.sdy.unnamed_meshes import drop_unnamed_meshes
 from shardwright.notation.shard.grids import grids
 from shardwright.words import kind_of
 
@@ -45,7 +46,8 @@ class Source:
         name: The file, or `-` for text that came from none.
         content: Text, bytecode or portable artifact, untouched: what verification holds results against. A module in
             another notation than sdy stands here as MLIR with its annotations in sdy, one with tuples without them, one
-            with resources with their elements in its ops, one with scans with windows.
+            with resources with their elements in its ops, one with scans with windows, one with meshes of another size
+            that nothing names without these.
         graph: What was read.
         grids: The process grids that it names, by symbol.
         parts: What stands in it at the boundaries of the modules that it was made of, where that is known.
@@ -117,7 +119,8 @@ def parse_source(content: str | bytes, name: str = "-") -> Source:
         if large is not None:
             return large
         opened = open_module(content, name)
-        reference = opened.generic if opened.is_generic else module_text(opened.module, locations=True)
+        is_generic = not drop_unnamed_meshes(opened.module) and opened.is_generic
+        reference = opened.generic if is_generic else module_text(opened.module, locations=True)
         graph = _settled(modules.read(opened.module, name), content)
         return Source(name, reference, _with_names(graph, content), grids(opened.module))
 

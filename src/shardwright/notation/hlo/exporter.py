@@ -30,6 +30,7 @@ from shardwright.notation.hlo.spelling import (
 )
 from shardwright.notation.hlo.sub_meshes import restricted
 from shardwright.notation.sdy.sharding import parse_mesh, parse_shardings
+from shardwright.notation.sdy.unnamed_meshes import drop_unnamed_meshes
 from shardwright.sharding import TensorSharding
 
 __all__ = ["Exporter"]
@@ -85,6 +86,7 @@ class Exporter:
     def run(self) -> None:
         """Rewrite the module."""
         with context():
+            drop_unnamed_meshes(self.module)
             self._collect()
             self._check()
             if self.ops.get("sdy.manual_computation"):
