@@ -18,6 +18,7 @@ from shardwright.ir.read import Reader
 from shardwright.ir.signature import Signature
 from shardwright.mesh import Mesh
 from shardwright.notation.modules import READERS, write
+from shardwright.notation.tuples import expand_tuples
 from shardwright.passes.call_graph import callee_of
 from shardwright.passes.entry import entries, named_symbols
 from shardwright.passes.mesh_runs import Change, has_several_sizes
@@ -41,8 +42,10 @@ def rewrite_entries(
         shardings: Whether those of the program made are written.
 
     Raises:
-        ShardingError: what a graph cannot hold, or what `change` or `several` raises; the module is not changed then.
+        ShardingError: what a graph cannot hold, or what `change` or `several` raises; the module is not changed then,
+            but for tuples, which are taken apart.
     """
+    expand_tuples(module)
     programs = [(handle, _program(module, handle)) for handle in entries(module) if handle.regions[0].blocks]
     made = [
         (handle, several(graph, change) if has_several_sizes(graph) else change(graph))

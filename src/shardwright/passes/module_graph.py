@@ -18,6 +18,7 @@ from shardwright.ir.types import TensorType
 from shardwright.memo import uncollected
 from shardwright.notation.modules import READERS
 from shardwright.notation.names import symbol_text
+from shardwright.notation.tuples import expand_tuples
 from shardwright.passes.entry import entries
 from shardwright.passes.module_ops import functions, symbol_of
 from shardwright.passes.module_shardings import SHARDING, meshes_of
@@ -108,11 +109,13 @@ class ModuleGraph:
 
 @uncollected
 def read_module_graph(module: ir.Module) -> ModuleGraph:
-    """Read all functions of a module; nothing is changed.
+    """Read all functions of a module; nothing is changed but tuples, which are taken apart.
 
     Raises:
-        ShardingError: what a graph cannot hold: dynamic shapes, tuples, regions of several blocks.
+        ShardingError: what a graph cannot hold: dynamic shapes, regions of several blocks; tuples that cannot be taken
+            apart.
     """
+    expand_tuples(module)
     reader = _FunctionReader(module, READERS, "-")
     reader.meshes.update(meshes_of(module))
     entered = set(entries(module))
