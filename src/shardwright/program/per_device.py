@@ -30,6 +30,7 @@ from shardwright.runtime.execute import execute_local
 from shardwright.runtime.inputs import make_inputs
 from shardwright.runtime.limits import check_run
 from shardwright.runtime.runnable import check_runnable
+from shardwright.runtime.unregistered import told_at_its_call
 from shardwright.sharding import TensorSharding
 
 if TYPE_CHECKING:
@@ -119,15 +120,16 @@ class PerDevice(LocalValue):
         check_run([*self._rows(main.block.arguments), *types], self.local, self.mesh.size)
         arrays = self.inputs(inputs, seed=seed)
         text = module_text(modules.write(stacked(self.local), shardings=False))
-        execution = execute_local(
-            text,
-            self.mesh,
-            [self._row(array.ndim) for array in arrays],
-            [self._row(type.rank) for type in types],
-            arrays,
-            types,
-            timeout=timeout,
-        )
+        with told_at_its_call(self.local):
+            execution = execute_local(
+                text,
+                self.mesh,
+                [self._row(array.ndim) for array in arrays],
+                [self._row(type.rank) for type in types],
+                arrays,
+                types,
+                timeout=timeout,
+            )
         return dict(zip(main.result_names, execution.outputs, strict=True))
 
     def summary(self, results: Mapping[str, Any] | None = None) -> Summary:

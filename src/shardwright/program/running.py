@@ -74,9 +74,11 @@ def compiled(
     from shardwright.runtime.call import JaxCall
     from shardwright.runtime.compiled import LocalProgram, compile_program  # imports jax, which commands do without
     from shardwright.runtime.runnable import check_runnable
+    from shardwright.runtime.unregistered import told_at_its_call
 
     check_runnable(local, with_python=bool(_callbacks(call)))
-    made = compile_program(LocalProgram.of(module, local, mesh, arguments, results), call, trial)
+    with told_at_its_call(local):
+        made = compile_program(LocalProgram.of(module, local, mesh, arguments, results), call, trial)
     if call is None:
         return made
     stage = call.stage if isinstance(call, JaxCall) else None
@@ -118,22 +120,24 @@ def verified(
     from shardwright.runtime.annotated import annotated as on_devices
     from shardwright.runtime.annotated import needs_devices
     from shardwright.runtime.miscomputed import notes_of
+    from shardwright.runtime.unregistered import told_at_its_call
     from shardwright.runtime.unsharded import unsharded, unsharded_text
     from shardwright.runtime.verify import verify
 
     partitioned = needs_devices(source.graph)
     graph = on_devices(annotated, *shardings) if partitioned else unsharded(source.graph)
-    verification = verify(
-        modules.text_of(graph) if partitioned else unsharded_text(source.graph, source.content, source.name),
-        module,
-        mesh,
-        *shardings,
-        arrays,
-        list(source.graph.results.values()),
-        list(source.graph.results),
-        graph=graph,
-        partitioned=partitioned,
-        callbacks=_callbacks(call),
-        **options,
-    )
+    with told_at_its_call(source.graph):
+        verification = verify(
+            modules.text_of(graph) if partitioned else unsharded_text(source.graph, source.content, source.name),
+            module,
+            mesh,
+            *shardings,
+            arrays,
+            list(source.graph.results.values()),
+            list(source.graph.results),
+            graph=graph,
+            partitioned=partitioned,
+            callbacks=_callbacks(call),
+            **options,
+        )
     return verification.with_notes(notes_of(source.graph))
