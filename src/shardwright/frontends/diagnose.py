@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from shardwright.errors import Diagnostic, ShardingError
 from shardwright.frontends.names import NAMED_ARGUMENT, text_in
+from shardwright.frontends.syntax import syntax_reason
 from shardwright.frontends.verifier_words import reason_of
 from shardwright.ir.context import load_module
 from shardwright.mesh import Mesh
@@ -64,7 +65,7 @@ def explain(diagnostic: Diagnostic, content: str | bytes, name: str) -> Diagnost
     message = diagnostic.message.removeprefix(_PREFIX)
     match = _VERIFIER.match(message)
     if match is None:
-        return _parsing(diagnostic, message)
+        return _parsing(diagnostic, message, text)
     op, role, number, rest = match.groups()
     finding = _Finding(op, role or "", int(number) if number else None, rest)
     diagnostic = _in_module(diagnostic, text, name)
@@ -73,9 +74,11 @@ def explain(diagnostic: Diagnostic, content: str | bytes, name: str) -> Diagnost
     return Diagnostic(message, finding.subject, location, cause, remedy)
 
 
-def _parsing(diagnostic: Diagnostic, message: str) -> Diagnostic:
+def _parsing(diagnostic: Diagnostic, message: str, text: str) -> Diagnostic:
     """A message of the parser, without what it tells of its own insides."""
     cause, remedy = reason_of(message)
+    if not cause:
+        cause, remedy = syntax_reason(message, text, diagnostic.location)
     parts = [part for part in diagnostic.cause.split("; ") if not _PARSING.fullmatch(_one_line(part))]
     cause = cause or _one_line("; ".join(parts)) or "MLIR's parser stopped here"
     return replace(diagnostic, cause=cause, remedy=remedy or diagnostic.remedy)

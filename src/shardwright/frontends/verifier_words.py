@@ -119,10 +119,6 @@ _REASONS: tuple[tuple[str, tuple[str, str]], ...] = (
     ),
     (r".*'group_id'|integer constant out of range", ("a group has a number of 64 bits", "write group_id=0")),
     (r"unregistered operation", ("the dialect has no op of this name", "correct the name")),
-    (
-        r"(?:failed to parse \w+, )?expect",
-        ("it is not the syntax of what stands here", 'write shardings as <@mesh, [{"x"}, {?}], replicated={"y"}>'),
-    ),
 )
 
 
