@@ -116,19 +116,14 @@ def verified(
     Raises:
         ShardingError: what that does.
     """
-    from shardwright.notation import modules
-    from shardwright.runtime.annotated import annotated as on_devices
-    from shardwright.runtime.annotated import needs_devices
     from shardwright.runtime.miscomputed import notes_of
     from shardwright.runtime.unregistered import told_at_its_call
-    from shardwright.runtime.unsharded import unsharded, unsharded_text
     from shardwright.runtime.verify import verify
 
-    partitioned = needs_devices(source.graph)
-    graph = on_devices(annotated, *shardings) if partitioned else unsharded(source.graph)
+    text, graph, partitioned = _reference(source, annotated, shardings)
     with told_at_its_call(source.graph):
         verification = verify(
-            modules.text_of(graph) if partitioned else unsharded_text(source.graph, source.content, source.name),
+            text,
             module,
             mesh,
             *shardings,
@@ -141,3 +136,18 @@ def verified(
             **options,
         )
     return verification.with_notes(notes_of(source.graph))
+
+
+def _reference(
+    source: Source, annotated: Graph, shardings: tuple[Sequence[TensorSharding], Sequence[TensorSharding]]
+) -> tuple[str, Graph, bool]:
+    """What results are held against, as text and as a graph, and whether XLA's partitioner is to make that of it."""
+    from shardwright.notation import modules
+    from shardwright.runtime.annotated import annotated as on_devices
+    from shardwright.runtime.annotated import needs_devices
+    from shardwright.runtime.unsharded import unsharded, unsharded_text
+
+    if needs_devices(source.graph):
+        graph = on_devices(annotated, *shardings)
+        return modules.text_of(graph), graph, True
+    return unsharded_text(source.graph, source.content, source.name), unsharded(source.graph), False

@@ -294,6 +294,7 @@ def test_bounds_know_that_what_a_loop_reads_may_be_made_in_front_of_it() -> None
 NO_TIME = Budget(
     whole=1_000,
     nodes=1,
+    apart=0,
     sweeps=(0, 0),
     each=Limits(0, 0.0, 0),
     all=0,

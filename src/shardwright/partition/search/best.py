@@ -23,6 +23,7 @@ BUDGETS = {
     "default": Budget(
         whole=800,
         nodes=250,
+        apart=4_000,
         sweeps=(24, 6),
         each=Limits(entries=100_000, gap=1e-3, work=500_000),
         all=500_000,
@@ -34,6 +35,7 @@ BUDGETS = {
     "best": Budget(
         whole=1_000,
         nodes=1_000,
+        apart=8_000,
         sweeps=(100, 20),
         each=Limits(entries=250_000, gap=1e-6, work=5_000_000),
         all=1_000_000,

@@ -110,15 +110,16 @@ class Bounds:
         return messages.bound - sum(messages.of_nodes[1:]) + float(self.alike @ of_nodes)
 
 
-def folded(outline: Outline, whole: int, most: int) -> Folded:
+def folded(outline: Outline, whole: int, most: int, ways: int = 0) -> Folded:
     """Make nodes one that are alike, as far around as leaves no more nodes than told.
 
     Arguments:
         outline: The choice graph.
         whole: With so many nodes that have a choice it stays as it is.
         most: How many nodes there may be; there are more where those that have the same ways are.
+        ways: So many ways all nodes may have together whatever their number is.
     """
-    return _Folding(outline).run(whole, most)
+    return _Folding(outline).run(whole, most, ways)
 
 
 class _Folding:
@@ -130,6 +131,7 @@ class _Folding:
         is_free = np.array([len(kind.seconds) > 1 for kind in kinds], dtype=bool)[kind_of]
         self.free, self.fixed = np.flatnonzero(is_free), np.flatnonzero(~is_free)
         self.kinds = kind_of[self.free]
+        self.counts = np.array([len(kind.seconds) for kind in kinds], dtype=np.intp)[self.kinds]
         self.of_nodes = Rows(ends.at_node[self.free], ends.node_starts[self.free])
         self.of_links = Rows(ends.at_link, ends.link_starts)
         types = [outline.types[value] for value in outline.values]
@@ -152,9 +154,14 @@ class _Folding:
             places[number] = lying.setdefault((place.scope, place.layouts), len(lying))
         return places
 
-    def run(self, whole: int, most: int) -> Folded:
+    def ways(self, nodes: Numbers) -> int:
+        """How many ways nodes have together."""
+        _, first = in_order(nodes)
+        return int(self.counts[first].sum())
+
+    def run(self, whole: int, most: int, ways: int) -> Folded:
         """Tell nodes apart by what is around them, farther and farther."""
-        if self.free.size <= whole:
+        if self.free.size <= whole or self.counts.sum() <= ways:
             nodes = np.arange(self.free.size)
             return self.made(nodes, self.links(nodes), nodes)
         nodes, _ = in_order(self.kinds)
@@ -162,7 +169,7 @@ class _Folding:
             links = self.links(nodes)
             finer = self.of_nodes.alike(nodes, links[self.outline.ends.links])
             count = 1 + finer.max(initial=-1)
-            if count == 1 + nodes.max(initial=-1) or count >= most:
+            if count == 1 + nodes.max(initial=-1) or (count >= most and self.ways(finer) > ways):
                 return self.made(nodes, links, finer)
             nodes = finer
 

@@ -60,6 +60,7 @@ class Budget:
     Attributes:
         whole: Nodes that the choice graph may have for none to be chosen alike.
         nodes: Nodes that are told apart where it has more.
+        apart: Ways that nodes may have together for more of them to be told apart.
         sweeps: How many forests a choice is made better by at first, and how many after distances changed.
         each: What bounds an integer program.
         all: Entries that all of them may have together.
@@ -72,6 +73,7 @@ class Budget:
 
     whole: int
     nodes: int
+    apart: int
     sweeps: tuple[int, int]
     each: Limits
     all: int

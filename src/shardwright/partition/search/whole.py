@@ -115,7 +115,7 @@ class _Choosing:
             op: one.results for op in carrying if op is not None and isinstance(one := decided.of_op[op], Computed)
         }
         self.budget = budget
-        self.folded = folded(self.choices, budget.whole, budget.nodes)
+        self.folded = folded(self.choices, budget.whole, budget.nodes, budget.apart)
         self.distances = Distances(self.hardware, self.folded.graph)
         self.in_full: set[int] = set()  # of the folded graph
         first_nodes = map(self.choices.node, self.folded.first)
