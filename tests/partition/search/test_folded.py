@@ -150,8 +150,17 @@ def test_a_graph_with_nothing_alike_stays_as_it_is() -> None:
         assert not folded(choices, 0, 1).is_whole
 
 
+def test_nodes_are_told_apart_while_they_have_few_ways() -> None:
+    with _choices(_deep(5)) as choices:
+        ways = sum([len(node.seconds) for node in choices.graph.nodes if len(node.seconds) > 1])
+        assert folded(choices, 0, 1, ways).is_whole
+        sizes = [len(folded(choices, 0, 1, part * ways // 4).graph.nodes) for part in range(5)]
+        assert sizes == sorted(sizes)
+        assert sizes[0] < sizes[2] < sizes[4]
+
+
 def test_layers_chosen_alike_are_run_and_equal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(BUDGETS, "default", replace(BUDGETS["default"], whole=0, nodes=40))
+    monkeypatch.setitem(BUDGETS, "default", replace(BUDGETS["default"], whole=0, nodes=40, apart=0))
     with Session(hardware=SCALED):
         plan = _deep(6)
         spmd = plan.partition(effort="default")
