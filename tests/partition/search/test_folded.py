@@ -205,7 +205,7 @@ def test_blocks_that_repeat_are_chosen_as_well_as_they_can_be_alike(monkeypatch:
             _, apart = search(graph, "default")
             small = folded(outline(Decided(graph, decide(graph), times_run(graph))), 0, 1)
             best, _ = solve(small.graph, Distances(free), (), apart.seconds_before, ALL)
-            monkeypatch.setitem(BUDGETS, "default", replace(budget, whole=0, nodes=1))
+            monkeypatch.setitem(BUDGETS, "default", replace(budget, whole=0, nodes=1, apart=0))
             _, alike = search(graph, "default")
         assert best is not None
         assert not small.is_whole
