@@ -36,8 +36,8 @@ _FIRST, _AGAIN = 6, 2
 _SETTLES, _SETTLED = 12, 0.05
 """How often messages are passed again at most, and the part of what is not proven below which a growing bound rests."""
 
-_PROVEN = 1e-8
-"""How much more than the bound is none."""
+_PROVEN, _NEARER = 1e-8, 0.2
+"""How much more than the bound is none; and of many ways, as a part of how near a choice is to be: passes rest then."""
 
 _FEW = 8, 4, 2
 """How many ways of a node are looked at where all that may be the best are too many."""
@@ -98,6 +98,7 @@ class Reduced:
         self.each = budget.each
         self.left = budget.all
         self.ways = sum([node.seconds.size for node in graph.nodes])
+        self.proven = _NEARER * budget.near if self.ways > budget.ways else _PROVEN
         self.passes_left = budget.passes
         self.found = first
         self.read = deque[tuple[int, ...]](maxlen=_MIXED)
@@ -187,7 +188,7 @@ class Reduced:
             before = self.messages.bound
             near = self.read_off(distances)
             bound, left = self.messages.bound, near.seconds - self.messages.bound
-            if left <= _PROVEN * bound:
+            if left <= self.proven * bound:
                 return near
             if bound - before <= _SETTLED * left:
                 break
