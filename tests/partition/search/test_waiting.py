@@ -79,6 +79,28 @@ def test_what_is_computed_once_more_is_chosen_to_the_end() -> None:
     assert plan.partition(effort="default").verify().ok
 
 
+@pytest.mark.parametrize("name", ["case", "if"])
+def test_branches_may_give_what_nobody_reads(name: str) -> None:
+    text = f"""
+sdy.mesh @mesh = <["x"=4]>
+func.func @main(%a: tensor<256x64xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}]>}}, %i: tensor<{"i1" if name == "if" else "i32"}>)
+    -> (tensor<256x64xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}]>}}) {{
+  %1:3 = "stablehlo.{name}"(%i) ({{
+    %3 = stablehlo.exponential %a : tensor<256x64xf32>
+    %c = stablehlo.constant dense<1.0> : tensor<256x64xf32>
+    stablehlo.return %3, %c, %a : tensor<256x64xf32>, tensor<256x64xf32>, tensor<256x64xf32>
+  }}, {{
+    %c = stablehlo.constant dense<2.0> : tensor<256x64xf32>
+    stablehlo.return %a, %c, %a : tensor<256x64xf32>, tensor<256x64xf32>, tensor<256x64xf32>
+  }}) : (tensor<{"i1" if name == "if" else "i32"}>) -> (tensor<256x64xf32>, tensor<256x64xf32>, tensor<256x64xf32>)
+  %2 = stablehlo.sine %1#0 : tensor<256x64xf32>
+  return %2 : tensor<256x64xf32>
+}}"""
+    chosen = sw.load(text).plan().partition(effort="default")
+    assert chosen.outcome.bytes_sent == 0
+    assert chosen.verify().ok
+
+
 @pytest.mark.parametrize("specs", [("x,-", "-,x"), ("-,x", "-,-"), ("-,x", "x,-"), ("x,-", "x,-")])
 @pytest.mark.parametrize("is_turned", [False, True])
 def test_waiting_costs_nothing(specs: tuple[str, str], is_turned: bool) -> None:

@@ -29,7 +29,7 @@ def decided_ways(nodes: Iterable[Node], decided: Mapping[Op, Decision | None]) -
 
 
 def _decided_way(node: Node, decided: Mapping[Op, Decision | None]) -> int:
-    if len(node.seconds) == 1 or node.op is None:
+    if len(node.seconds) == 1 or node.op is None or not node.slots:
         return 0
     decision = decided[node.op]
     assert isinstance(decision, Computed), "what has several ways is computed"
