@@ -57,13 +57,35 @@ def total(name: str, chosen_for: Hardware) -> Total:
         return of(program.graph.main.block, 1.0)
 
 
-TENSOR = ("llama.tensor", "llama_scan.tensor", "llama.data_and_tensor", "llama_scan.data_and_tensor")
+ANYWHERE = replace(GPU, copied_bytes_per_second=math.inf)
+"""Where it takes no time to lay out anything."""
+
+NOTHING_LAID_OUT = {"llama.tensor": 2.180e-7, "llama_scan.tensor": 2.098e-7, "llama_scan.fsdp": 3.037e-7}
+"""What programs take that compute layers once more, in seconds, as they lay without any choice at the barriers of that:
+of the first two nothing was laid out anew.
+"""
 
 
-@pytest.mark.parametrize("name", [*TENSOR, "llama_scan.fsdp"])
-def test_less_is_laid_out_anew_where_that_takes_time(name: str) -> None:
-    """Sequences of activations would do as well as a batch, and have to be laid out anew."""
-    anywhere, there = total(name, replace(GPU, copied_bytes_per_second=math.inf)), total(name, GPU)
+def test_activations_in_parts_are_gathered_along_the_batch() -> None:
+    """Sequences would do as well, and would have to be laid out anew."""
+    anywhere, there = total("prefill.tensor", ANYWHERE), total("prefill.tensor", GPU)
     assert anywhere.bytes_copied > 0.2 * anywhere.bytes_sent
-    assert there.bytes_copied <= (0.55 if name in TENSOR else 1) * anywhere.bytes_copied
+    assert there.bytes_copied == 0
+    assert there.bytes_sent <= 1.15 * anywhere.bytes_sent
+
+
+def test_weights_in_parts_are_laid_out_anew_less() -> None:
+    """Those that are split along their second dimension have to be; in a loop others are not, in front of it."""
+    anywhere, there = (total("llama_scan.data_and_tensor", one) for one in (ANYWHERE, GPU))
+    assert 0 < there.bytes_copied < 0.5 * anywhere.bytes_copied
+    assert there.bytes_sent <= 1.02 * anywhere.bytes_sent
+
+
+@pytest.mark.parametrize("name", NOTHING_LAID_OUT)
+def test_what_is_laid_out_anew_takes_less_than_to_avoid_it(name: str) -> None:
+    anywhere, there = total(name, ANYWHERE), total(name, GPU)
+    assert anywhere.bytes_copied > 0.2 * anywhere.bytes_sent
+    assert there.bytes_copied <= anywhere.bytes_copied
+    assert there.bytes_sent <= (1.02 if name == "llama_scan.fsdp" else 1.15) * anywhere.bytes_sent
     assert there.seconds <= anywhere.seconds
+    assert there.seconds < 0.91 * NOTHING_LAID_OUT[name]

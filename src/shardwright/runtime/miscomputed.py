@@ -1,7 +1,5 @@
-"""Ops for which XLA on CPUs gives wrong numbers, and how they are written instead in a program that others are held to.
-
-A start of a `dynamic_slice` that is a constant of an unsigned type is read as if it were signed: 255 of `ui8` is row -1
-there, which is clamped to 0. Clamped by an op of its own it is what StableHLO says.
+"""Ops for which XLA on CPUs gives wrong numbers, and how they are written instead in a program that others are held to:
+see `partition.localize.unit_windows` and `starts`.
 """
 
 from __future__ import annotations
@@ -12,8 +10,8 @@ from typing import NamedTuple
 from shardwright.ir.builder import Builder
 from shardwright.ir.graph import Graph
 from shardwright.ir.signature import Signature
+from shardwright.partition.localize.starts import has_unsigned_starts, with_clamped_starts
 from shardwright.partition.localize.unit_windows import append_in_order, is_out_of_order
-from shardwright.partition.localize.update import has_unsigned_starts, with_clamped_starts
 
 __all__ = ["Miscomputed", "miscomputed", "notes_of"]
 

@@ -6,14 +6,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from shardwright.ir.attributes import i64_array
-from shardwright.ir.builder import Builder
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType, bit_width
-from shardwright.partition.localize.local import Local, identity_value, local_type
+from shardwright.partition.localize.local import Local, local_type
+from shardwright.partition.localize.starts import clamped
 from shardwright.rules.rule import ShardingRule
 from shardwright.sharding import TensorSharding
 
-__all__ = ["clamped", "contribution", "index_dtype", "with_contributions"]
+__all__ = ["contribution", "index_dtype", "with_contributions"]
 
 
 def with_contributions(signature: Signature, rule: ShardingRule, dims: Collection[int]) -> ShardingRule:
@@ -94,13 +94,3 @@ def index_dtype(type: TensorType) -> str:
 def _along(sharding: TensorSharding, whole: Sequence[int]) -> TensorSharding:
     """A sharding with some dimensions whole."""
     return sharding.with_axes(tuple(() if dim in whole else axes for dim, axes in enumerate(sharding.axes)))
-
-
-def clamped(ctx: Builder, start: int, limit: int) -> int:
-    """A start no less than 0 and no more than `limit`."""
-    type: TensorType = ctx.type(start)
-    zero = ctx.constant(0, type)
-    if not limit:
-        return zero
-    largest = ctx.constant(min(limit, int(identity_value("min", type.dtype))), type)
-    return ctx.emit("clamp", (zero, start, largest), type)

@@ -13,10 +13,11 @@ from shardwright.ir.attributes import i64_array
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
 from shardwright.partition.localize.checks import is_split, require_alike, require_partial, require_whole
-from shardwright.partition.localize.contributions import clamped, contribution, index_dtype, with_contributions
+from shardwright.partition.localize.contributions import contribution, index_dtype, with_contributions
 from shardwright.partition.localize.indices import signed
 from shardwright.partition.localize.local import Local
 from shardwright.partition.localize.registry import Shardings, local_signature, localizer
+from shardwright.partition.localize.starts import clamped
 from shardwright.rules.rule import ShardingRule
 
 __all__: list[str] = []

@@ -19,9 +19,10 @@ from shardwright.partition.localize.indices import signed
 from shardwright.partition.localize.local import Local
 from shardwright.sharding import TensorSharding
 
-__all__ = ["GATHER", "SCATTER", "Words", "dims_in_part", "gathered_rows", "scattered_rows", "window_of"]
+__all__ = ["GATHER", "SCATTER", "Numbers", "Words", "dims_in_part", "gathered_rows", "scattered_rows", "window_of"]
 
 Numbers = dict[str, tuple[int, ...]]
+"""Dimension numbers by their names; `index_vector_dim` is one number."""
 
 
 class Words(NamedTuple):

@@ -20,13 +20,11 @@ from shardwright.partition.localize.indices import index_space, require_whole_ve
 from shardwright.partition.localize.layout import wide
 from shardwright.partition.localize.local import Local, local_type
 from shardwright.partition.localize.registry import Shardings, local_signature, localizer
-from shardwright.partition.localize.rows import SCATTER, scattered_rows, window_of
+from shardwright.partition.localize.rows import SCATTER, Numbers, scattered_rows, window_of
 from shardwright.rules.rule import ShardingRule
 from shardwright.sharding import TensorSharding
 
 __all__: list[str] = []
-
-_Numbers = dict[str, tuple[int, ...]]
 
 
 def _by_rows(signature: Signature, rule: ShardingRule) -> ShardingRule:
@@ -78,7 +76,7 @@ def _scatter(
 
 
 def _own_indices(
-    ctx: Local, signature: Signature, numbers: _Numbers, indices: int, sharding: TensorSharding, places: list[int]
+    ctx: Local, signature: Signature, numbers: Numbers, indices: int, sharding: TensorSharding, places: list[int]
 ) -> int:
     """Indices into the shard; one of another shard points beside it."""
     table = local_type(signature.operands[0], sharding).dims
@@ -89,7 +87,7 @@ def _own_indices(
     return shift(ctx, signed(ctx, indices, space.limits, 1), space)
 
 
-def _is_single(numbers: _Numbers, update: TensorType) -> bool:
+def _is_single(numbers: Numbers, update: TensorType) -> bool:
     """Whether there is one index at most."""
     window = numbers.get("update_window_dims", ())
     return all(size <= 1 for dim, size in enumerate(update.dims) if dim not in window)
@@ -107,7 +105,7 @@ def _kept_apart(ctx: Local, inputs: Sequence[int]) -> tuple[int, ...]:
 
 
 def _shifted_dims(
-    signature: Signature, numbers: _Numbers, sharding: TensorSharding, count: int
+    signature: Signature, numbers: Numbers, sharding: TensorSharding, count: int
 ) -> tuple[list[int], list[int]]:
     """Split dimensions of the operand in which single elements are updated, and those in which windows of several are.
 
@@ -132,7 +130,7 @@ def _shifted_dims(
 
 
 def _require_fitting(
-    numbers: _Numbers, operand: TensorSharding, indices: TensorSharding, update: TensorSharding, places: list[int]
+    numbers: Numbers, operand: TensorSharding, indices: TensorSharding, update: TensorSharding, places: list[int]
 ) -> None:
     """The updates are split as the indices and the windows they are made of."""
     window = {out: dim for dim, out in window_of(SCATTER, numbers, operand.rank).items()}
@@ -157,7 +155,7 @@ def _once_axes(source: Shardings, target: Shardings, count: int) -> Axes:
     return wide(subtract_axes(target[0].partial_axes, source[0].partial_axes))
 
 
-def _require_reduced(numbers: _Numbers, source: Shardings, partial: Axes) -> None:
+def _require_reduced(numbers: Numbers, source: Shardings, partial: Axes) -> None:
     """Updates split along axes that do not split the operand make the result partial along these."""
     batch = numbers.get("input_batching_dims", ())
     window = numbers.get("update_window_dims", ())

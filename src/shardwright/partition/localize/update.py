@@ -16,19 +16,18 @@ from collections.abc import Sequence
 
 from shardwright.errors import ShardingError
 from shardwright.ir.attributes import i64_array
-from shardwright.ir.builder import Builder
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.partition.localize.checks import is_split, require_alike
-from shardwright.partition.localize.contributions import clamped
 from shardwright.partition.localize.indices import signed
 from shardwright.partition.localize.layout import wide
 from shardwright.partition.localize.local import Local, local_type
 from shardwright.partition.localize.registry import Shardings, local_form, local_signature, localizer
+from shardwright.partition.localize.starts import has_unsigned_starts, with_clamped_starts
 from shardwright.sharding import TensorSharding
 
-__all__ = ["has_unsigned_starts", "with_clamped_starts"]
+__all__: list[str] = []
 
 
 @local_form("stablehlo.dynamic_update_slice")
@@ -48,27 +47,6 @@ def _dynamic_update_slice(
     if not crossed:
         return with_clamped_starts(ctx, local_signature(signature, source, target), operands)
     return (_Masked(ctx, signature, operands, source[0], crossed).write(),)
-
-
-def has_unsigned_starts(signature: Signature) -> bool:
-    """Whether an op is a slice or an update at a place of an unsigned type: of a constant XLA on CPUs reads the bits as
-    if it were signed.
-    """
-    first = _AT_STARTS.get(signature.name)
-    return first is not None and any(type.dtype.startswith("ui") for type in signature.operands[first:])
-
-
-_AT_STARTS = {"stablehlo.dynamic_slice": 1, "stablehlo.dynamic_update_slice": 2}
-"""Ops at places known when a program runs, and how many operands stand before these."""
-
-
-def with_clamped_starts(ctx: Builder, signature: Signature, operands: Sequence[int]) -> tuple[int, ...]:
-    """Append a slice or an update at a place that is clamped by ops of its own, to where StableHLO clamps it."""
-    first = _AT_STARTS[signature.name]
-    taken = signature.operands[1] if first == 2 else signature.results[0]
-    limits = [whole - part for whole, part in zip(signature.operands[0].dims, taken.dims, strict=True)]
-    starts = [clamped(ctx, start, limit) for start, limit in zip(operands[first:], limits, strict=True)]
-    return ctx.append(signature, (*operands[:first], *starts))
 
 
 @memoize
