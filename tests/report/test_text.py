@@ -137,8 +137,23 @@ def test_fallbacks_come_first_with_their_work_and_with_what_would_avoid_them() -
 
 
 def test_many_notes_are_cut_and_counted() -> None:
-    notes = [{**NOTE, "location": f"gpt.py:{line}"} for line in range(40)]
+    notes = [{**NOTE, "message": f"operand {number} is gathered"} for number in range(40)]
     assert "  … and 28 more; --json lists all" in shown(notes=notes).splitlines()
+
+
+def test_many_notes_that_say_the_same_are_one_line_where_most_of_it_is_with_the_costs_of_all() -> None:
+    notes = [{**NOTE, "location": f"gpt.py:{line}", "bytes": 1024 * (1 + (line == 7))} for line in range(40)]
+    fallbacks = [{**NOTE, "op": "stablehlo.sort", "location": f"gpt.py:{line}", "is_fallback": True} for line in (1, 2)]
+    lines = shown(notes=[*notes, *fallbacks]).splitlines()
+    first = lines.index("Notes (42, 2 fallbacks)") + 1
+    assert lines[first : first + 5] == [
+        "  gpt.py:1: stablehlo.sort: operand 0 is gathered, 512 B sent",
+        "    change: let it lie otherwise",
+        "  gpt.py:2: stablehlo.sort: operand 0 is gathered, 512 B sent",
+        "    change: let it lie otherwise",
+        "  gpt.py:7: stablehlo.reshape: operand 0 is gathered, 41.0 KiB sent (40 such, the costliest there)",
+    ]
+    assert not any("more; --json" in line for line in lines)
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shardwright.report.assessment import ASSESSMENT_PARTS
 from shardwright.report.devices import mesh_line
@@ -190,18 +190,19 @@ def _fraction_text(fraction: float | None) -> str:
 
 
 def _notes(page: Page, summary: Summary) -> None:
-    """Fallbacks first, each with what would avoid it."""
+    """Fallbacks first, each with what would avoid it; of the rest, where that is much, those of one message once."""
     notes = summary["notes"]
     if not notes:
         return
     fallbacks = sum(note["is_fallback"] for note in notes)
     page.heading(f"Notes ({len(notes)}, {counted(fallbacks, 'fallback')})" if fallbacks else f"Notes ({len(notes)})")
     groups = _grouped(notes)
-    for note, times in groups[:_MAX_NOTES]:
-        again = f" ({times} times)" if times > 1 else ""
+    if len(groups) > _MAX_NOTES:
+        groups = _of_one_message(groups)
+    for note, times, again in groups[:_MAX_NOTES]:
         cost = cost_text(note["bytes"], note["measure"], note["work"])
         place = f"{note['location']}: " if note["location"] else ""
-        page.line(f"{place}{note['op']}: {note['message']}{f', {cost}' if cost else ''}{again}")
+        page.line(f"{place}{note['op']}: {note['message']}{f', {cost}' if cost else ''}{again.format(f'{times:,}')}")
         if note["is_fallback"] and note["remedy"]:
             page.line(f"  change: {note['remedy']}")
     if len(groups) > _MAX_NOTES:
@@ -263,17 +264,43 @@ _PARTS: dict[str, Callable[[Page, Summary], None]] = {
 }
 
 
-def _grouped(notes: Iterable[Summary]) -> list[tuple[Summary, int]]:
-    """Equal notes once each with their costs added, and how many there were: fallbacks first, then the costliest."""
-    groups: dict[tuple[Any, ...], tuple[Summary, int]] = {}
+def _grouped(notes: Iterable[Summary]) -> list[_Group]:
+    """Equal notes once each with their costs added: fallbacks first, then the costliest."""
+    groups: dict[tuple[Any, ...], list[Summary]] = {}
     for note in notes:
-        key = (note["op"], note["location"], note["message"])
-        known, times = groups.get(key, ({**note, "bytes": 0, "work": 0}, 0))
-        total = {"bytes": known["bytes"] + note["bytes"], "work": known["work"] + note["work"]}
-        groups[key] = ({**known, **total}, times + 1)
-    return sorted(groups.values(), key=_first_fallbacks)
+        groups.setdefault((note["op"], note["location"], note["message"]), []).append(note)
+    found = [_Group(_added(alike), len(alike), " ({} times)" if len(alike) > 1 else "") for alike in groups.values()]
+    return sorted(found, key=_first_fallbacks)
 
 
-def _first_fallbacks(group: tuple[Summary, int]) -> tuple[bool, int]:
-    note, _ = group
-    return not note["is_fallback"], -note["bytes"]
+def _of_one_message(groups: Iterable[_Group]) -> list[_Group]:
+    """What is said of several places once, with the costs of all, at the first of them; fallbacks as they are."""
+    found: dict[tuple[Any, ...], list[_Group]] = {}
+    for number, group in enumerate(groups):
+        key = (number,) if group.note["is_fallback"] else (group.note["message"], group.note["measure"])
+        found.setdefault(key, []).append(group)
+    said = [
+        _Group(_added([one.note for one in alike]), sum(one.times for one in alike), " ({} such, the costliest there)")
+        if len(alike) > 1
+        else alike[0]
+        for alike in found.values()
+    ]
+    return sorted(said, key=_first_fallbacks)
+
+
+def _added(notes: Sequence[Summary]) -> Summary:
+    """The first of some notes, with the costs of all."""
+    return {**notes[0], **{what: sum(note[what] for note in notes) for what in ("bytes", "work")}}
+
+
+def _first_fallbacks(group: _Group) -> tuple[bool, int, int]:
+    note = group.note
+    return not note["is_fallback"], -note["bytes"], -note["work"]
+
+
+class _Group(NamedTuple):
+    """A note, how many there are of it, and how that is said."""
+
+    note: Summary
+    times: int
+    again: str
