@@ -7,6 +7,9 @@ where the search ends elsewhere, and of both the better one is taken (`optimize.
 much more beside its arguments and results. Where that is not what the search came to, one in which each tensor is
 hardly larger on a device than op by op is looked at as well.
 
+Where collectives stay as they are, that is looked at only where a search may have come to hold much more, or more than
+devices have room for.
+
 Where nothing is to be traded for time (`lean`), what is brought out of loops may hold hardly more than within. What
 each op by itself comes to then says how much may be sent and held, and the fastest of what keeps to that is taken: what
 a search for less time comes to, or else one in which each tensor is hardly larger on a device than it is there, or else
@@ -80,7 +83,7 @@ def made_explicit(
         return _lean(making)
     found = making.improved(making.explicit(effort))
     searched = found.searched
-    if optimize == "off" or searched is None or not searched.otherwise:
+    if searched is None or not searched.otherwise or (optimize == "off" and not _may_hold_much_more(searched)):
         return found
     alone = making.improved(making.explicit("fast"))
     demand, other = _demand(alone), _demand(found)
@@ -178,6 +181,18 @@ def _lean(making: _Making) -> MadeExplicit:
         if explicit.searched is not None and demand.is_within(most) and demand.is_worth_it(least):
             return _told(lean, _LEAN, demand, fastest, explicit.searched)
     return _told(alone, _ALONE, least, fastest, _searched_in_vain(searched))
+
+
+def _may_hold_much_more(searched: Searched) -> bool:
+    """Whether what a search came to may hold so much more than each op by itself that its time is not worth that, or
+    more than a device has room for: it reads and makes so much more, or so much, all added up.
+
+    That takes no program to be written. Where it says yes, what both hold at once is looked at.
+    """
+    most = current_hardware().memory_bytes
+    if most is not None and searched.touched > most:
+        return True
+    return searched.seconds**3 * searched.touched > searched.seconds_before**3 * searched.touched_before
 
 
 def _demand(made: MadeExplicit) -> Demand:

@@ -10,7 +10,7 @@ from shardwright.partition.decide import decider
 from shardwright.partition.decisions import Computed, Decision, Decisions
 from shardwright.partition.op_split import Given
 from shardwright.partition.search.as_decided import Decided
-from shardwright.partition.search.held import Most, most_to_hold
+from shardwright.partition.search.held import Most, bytes_touched, most_to_hold
 from shardwright.partition.search.integer import Limits
 from shardwright.partition.search.reduced import Budget
 from shardwright.partition.search.total import seconds_of, times_run
@@ -60,6 +60,8 @@ class Searched:
         trials: Programs that were chosen.
         seconds_least_alike: What it takes at least with those ops split alike that are alike, as those of layers are:
             larger programs are looked at so only.
+        touched: Bytes of a device that ops read and make, all added up.
+        touched_before: The same where each op is split so.
     """
 
     otherwise: int
@@ -68,6 +70,8 @@ class Searched:
     seconds_least: float
     trials: int
     seconds_least_alike: float
+    touched: int = 0
+    touched_before: int = 0
 
     @property
     def gap(self) -> float | None:
@@ -110,7 +114,9 @@ def search(
     chosen = choose(decided, decide, Best(first, before, 0.0, 0), held, BUDGETS[effort], targets)
     otherwise = _otherwise(first, chosen.decisions)
     least, alike = (min(one, chosen.seconds) for one in (chosen.bound, max(chosen.bound, chosen.alike)))
-    return chosen.decisions, Searched(otherwise, chosen.seconds, before, least, chosen.rounds, alike)
+    touched = bytes_touched(Decided(graph, chosen.decisions, times)) if otherwise else bytes_touched(decided)
+    bounds = least, chosen.rounds, alike
+    return chosen.decisions, Searched(otherwise, chosen.seconds, before, *bounds, touched, bytes_touched(decided))
 
 
 def _otherwise(first: Decisions, other: Decisions) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from shardwright.ir.graph import Graph, Op
@@ -13,7 +14,7 @@ from shardwright.partition.search.as_decided import Decided
 from shardwright.sharding import TensorSharding
 from shardwright.steps import local_bytes
 
-__all__ = ["Most", "bytes_held", "is_held", "largest_held", "most_each", "most_of", "most_to_hold"]
+__all__ = ["Most", "bytes_held", "bytes_touched", "is_held", "largest_held", "most_each", "most_of", "most_to_hold"]
 
 Most = float | Sequence[float]
 """Bytes that a device may hold of any tensor, or of each value of a program."""
@@ -25,6 +26,15 @@ def largest_held(decided: Decided) -> int:
     each = [(types[value], layout) for value, layout in itertools.chain.from_iterable(tensors)]
     different = {(id(type), id(layout)): (type, layout) for type, layout in each}
     return max(itertools.starmap(bytes_held, different.values()), default=0)
+
+
+def bytes_touched(decided: Decided) -> int:
+    """Bytes of a device that its ops read and make, all added up: mostly far more than are ever alive at once."""
+    types, different = decided.graph.types, decided.different
+    of_each = {
+        key: sum(bytes_held(types[value], layout) for value, layout in _tensors(*one)) for key, one in different.items()
+    }
+    return sum(of_each[key] * count for key, count in Counter(decided.keys).items())
 
 
 def _tensors(op: Op, decision: Decision | None) -> Iterator[tuple[int, Layout]]:
