@@ -211,7 +211,7 @@ def partitioned(row: Row, is_uneven: bool, met: set[str]) -> Iterator[Row]:
             return
         met.add(propagated)
         row.for_xla = with_uneven(plan) if is_uneven else row.text
-        program = plan.partition()
+        program = plan.partition(effort="fast")
         row.local, row.sent = program.module("local"), program.traffic.total.executed_bytes
         row.reason = "; ".join(f"{note.op}: {note.message}" for note in program.notes)
     except ShardingError as error:

@@ -40,8 +40,8 @@ EFFORTS = {
 }
 """How hard the partitioner looks for how ops are best split."""
 
-DEFAULT_EFFORT = "fast"
-"""How hard it does unasked: what the others win by the price, they take longer for, and may take more memory."""
+DEFAULT_EFFORT = "default"
+"""How hard it does unasked: no harder than takes hardly any time beside what a compiler takes after it."""
 
 OPTIMIZATIONS = {
     "off": "they stay as the partitioner, or whoever made them explicit, wrote them",

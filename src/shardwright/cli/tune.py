@@ -27,8 +27,8 @@ def tune(file: str, arguments: tuple[str, ...], top: int, orders: bool, **option
     """Try other shardings of each ARGUMENT of FILE, one at a time, and print those with which it takes least time.
 
     ARGUMENT is the beginning of a name, such as a path; all arguments where none is given. Those that differ only in
-    numbers, as layers do, are changed together. Every trial is propagated and partitioned, and goes on from those
-    before it: that takes about a hundredth of a second for a program of a thousand ops, and a tenth where it has loops
+    numbers, as layers do, are changed together. Every trial is propagated and partitioned, each op by itself, and goes
+    on from those before it: that takes about a hundredth of a second for a program of a thousand ops, and a tenth where it has loops
     or dimensions that do not divide. Nothing is written.
 
     With --orders all orders of the axes of the mesh are tried. Devices in a row share a node of the hardware, so what

@@ -249,7 +249,7 @@ class Plan(Planned):
     ) -> Spmd:
         """Make every communication explicit and write the program of one device, cheap on the session's hardware.
 
-        What is not asked for is as of the saved plan that this was made by, else `split`, `fast` and `off`.
+        What is not asked for is as of the saved plan that this was made by, else `split`, `default` and `off`.
 
         Arguments:
             strict: Refuse a program that needs a fallback: an op that is computed whole or a tensor that is gathered

@@ -25,7 +25,7 @@ from shardwright.partition.again.program import Again, partitions_again
 from shardwright.partition.fewer_ops import FewerOps
 from shardwright.partition.localize.pieces import CannotGoOn
 from shardwright.partition.padding.sizes import is_uneven
-from shardwright.program.asked import as_asked
+from shardwright.program.asked import as_tried
 from shardwright.program.program import Plan
 from shardwright.propagation.method import method
 from shardwright.propagation.variants import Variants, has_priorities, variants_of
@@ -61,7 +61,7 @@ def trying(plan: Plan) -> Trying | None:
 
 @uncollected
 def _trying(plan: Plan) -> Trying | None:
-    asked = as_asked(plan.fit, None, None, None)
+    asked = as_tried(plan.fit)
     if (asked.arguments, asked.effort, asked.optimize) != ("split", "fast", "off"):
         return None
     if plan.strategy == "rfc" or plan.graph.stage is not Stage.PROPAGATED or not _is_plain(plan.annotated):

@@ -1,7 +1,8 @@
 """Other shardings of arguments, one at a time, and what each would come to: all else stays as it was annotated.
 
 Arguments that lie alike, are of one type and differ only in the numbers in their names, as those of all layers do, are
-changed together. What a trial comes to is what the partitioner makes of it, none is guessed.
+changed together. What a trial comes to is what the partitioner makes of it, none is guessed:
+each op split by itself.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from shardwright.ir.graph import Graph
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize, uncollected
 from shardwright.mesh import Mesh
-from shardwright.program.program import Plan
+from shardwright.program.asked import as_tried
+from shardwright.program.program import Plan, Spmd
 from shardwright.program.trying import trying
 from shardwright.sharding import TensorSharding
 from shardwright.words import counted
@@ -129,7 +131,7 @@ def tried(plan: Plan, arguments: tuple[str, ...], sharding: TensorSharding) -> T
     if known is not None:
         return Trial(arguments, known.before, sharding, plan, known.outcome, known.changed)
     other = plan.with_arguments(dict.fromkeys(arguments, sharding))
-    outcome, changed = other.partition().outcome, _changed(plan.graph, other.graph)
+    outcome, changed = _partitioned(other).outcome, _changed(plan.graph, other.graph)
     before = plan.arguments[arguments[0]].closed()
     return Trial(arguments, before, sharding, plan, outcome, changed, is_afresh=True)
 
@@ -211,7 +213,11 @@ def _outcome(plan: Plan) -> Outcome:
     """What a plan comes to."""
     way = trying(plan)
     known = None if way is None else way.outcome(way.graph)
-    return plan.partition().outcome if known is None else known
+    return _partitioned(plan).outcome if known is None else known
+
+
+def _partitioned(plan: Plan) -> Spmd:
+    return plan.partition(effort=as_tried(plan.fit).effort)
 
 
 def _changed(one: Graph, other: Graph) -> int:

@@ -114,9 +114,8 @@ def search(
     chosen = choose(decided, decide, Best(first, before, 0.0, 0), held, BUDGETS[effort], targets)
     otherwise = _otherwise(first, chosen.decisions)
     least, alike = (min(one, chosen.seconds) for one in (chosen.bound, max(chosen.bound, chosen.alike)))
-    touched = bytes_touched(Decided(graph, chosen.decisions, times)) if otherwise else bytes_touched(decided)
-    bounds = least, chosen.rounds, alike
-    return chosen.decisions, Searched(otherwise, chosen.seconds, before, *bounds, touched, bytes_touched(decided))
+    found, touched = (chosen.seconds, before, least, chosen.rounds, alike), (chosen.touched, bytes_touched(decided))
+    return chosen.decisions, Searched(otherwise, *found, *touched)
 
 
 def _otherwise(first: Decisions, other: Decisions) -> int:

@@ -26,7 +26,7 @@ from shardwright.partition.search.chosen import Solution, solution_of
 from shardwright.partition.search.decided import decided_ways
 from shardwright.partition.search.folded import Bounds, folded
 from shardwright.partition.search.graph import End
-from shardwright.partition.search.held import Most
+from shardwright.partition.search.held import Most, bytes_touched
 from shardwright.partition.search.least import Distances
 from shardwright.partition.search.outline import Outline
 from shardwright.partition.search.reduced import Budget, Reduced
@@ -56,6 +56,7 @@ class Best:
         bound: What it takes at least, however it is chosen.
         rounds: How often it was chosen.
         alike: What every choice takes at least in which ops are split alike that are alike, as those of layers are.
+        touched: Bytes of a device that ops read and make, all added up.
     """
 
     decisions: Decisions
@@ -63,6 +64,7 @@ class Best:
     bound: float
     rounds: int
     alike: float = 0.0
+    touched: int = 0
 
     @property
     def is_proven(self) -> bool:
@@ -127,14 +129,16 @@ class _Choosing:
         self.ways: tuple[int, ...] = ()  # of the best, folded
         self.passed: list[Solution] = []  # what was chosen and not decided, since more became known of it
         self.given: Given | None = None  # what it was decided by
+        self.found = decided  # how it is decided, whatever is told of it
         self.read_inside = self.choices.read_inside()
 
     def run(self) -> Best:
         self.look()
+        best = replace(self.best, touched=bytes_touched(self.found))
         if self.given is not None and self.given.is_told:
-            return self.best
+            return best
         given = NOTHING_GIVEN if self.given is None else replace(self.given, is_told=True)
-        return replace(self.best, decisions=self.decide(given))
+        return replace(best, decisions=self.decide(given))
 
     def look(self) -> None:
         """Choose, until no choice is better that is looked at."""
@@ -189,7 +193,7 @@ class _Choosing:
         seconds = seconds_of(decided, self.hardware)
         if seconds < self.best.seconds * (1 - _ROUNDED):
             self.best, self.ways = replace(self.best, decisions=decisions, seconds=seconds), folded.ways
-            self.given = given
+            self.given, self.found = given, decided
         return self.is_mended(solution, decided, in_full)
 
     def solution(self, proves: bool) -> Solution | None:
