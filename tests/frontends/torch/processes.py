@@ -87,20 +87,29 @@ def tokens() -> Any:
 
 
 def images() -> Any:
-    return torch.randn(8, 3, 16, 16)
+    return torch.randn(8, 3, 16, 16).double()
+
+
+def vectors() -> Any:
+    return torch.randn(8, 16).double()
 
 
 def classes() -> Any:
     return torch.randint(0, 8, (8,))
 
 
+def doubled(make: Callable[[], Any]) -> Callable[[], Any]:
+    """A module, or a tensor, in double precision: sums in other orders differ by little then on every machine."""
+    return lambda: make().double()
+
+
 MODELS = {
-    "mlp": Model(Perceptron, lambda: torch.randn(8, 16), lambda: torch.randn(8, 8), F.mse_loss, momentum),
-    "gpt": Model(GPT, tokens, tokens, entropy, adamw),
-    "heads": Model(heads, tokens, tokens, entropy, adamw),
-    "convolution": Model(ConvNet, images, classes, entropy, momentum),
-    "vit": Model(ViT, images, classes, entropy, adamw),
-    "moe": Model(MoE, lambda: torch.randn(8, 16), classes, entropy, momentum),
+    "mlp": Model(doubled(Perceptron), vectors, doubled(lambda: torch.randn(8, 8)), F.mse_loss, momentum),
+    "gpt": Model(doubled(GPT), tokens, tokens, entropy, adamw),
+    "heads": Model(doubled(heads), tokens, tokens, entropy, adamw),
+    "convolution": Model(doubled(ConvNet), images, classes, entropy, momentum),
+    "vit": Model(doubled(ViT), images, classes, entropy, adamw),
+    "moe": Model(doubled(MoE), vectors, classes, entropy, momentum),
 }
 
 

@@ -199,7 +199,7 @@ def test_with_the_modules_of_a_plan_each_layer_sends_what_megatron_does(
 
 
 def assert_close(found: Any, expected: Any, what: str) -> None:
-    torch.testing.assert_close(found, expected, rtol=2e-5, atol=2e-6, msg=lambda text: f"{what}: {text}")
+    torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-10, msg=lambda text: f"{what}: {text}")
 
 
 def plan_of(module: Any, shardings: Shardings, mesh: sw.Mesh | None = None) -> sw.Plan:

@@ -52,6 +52,26 @@ def _least(seconds: Sequence[Seconds], given: Sequence[Seconds], place: int) -> 
     return least
 
 
+MANY = [(1,) * 100, (4,) + (1,) * 99, (3, 4) + (1,) * 99, (1, 3) + (1,) * 40 + (4,) + (1,) * 40]
+"""The same of values that more ops read than arrays have dimensions."""
+
+
+@pytest.mark.parametrize("sizes", MANY)
+def test_readers_without_a_choice_may_be_as_many_as_there_are(sizes: tuple[int, ...]) -> None:
+    rng = Random(str(sizes))
+    seconds = _seconds(rng, sizes)
+    wide = [place for place, size in enumerate(sizes) if place and size > 1]
+    dearest = np.maximum.reduce([one for one in seconds if one.shape[1] == 1])
+    given = [np.array([rng.random() if size > 1 else 0.0 for _ in range(size)]) for size in sizes]
+    few = [dearest, *[seconds[place - 1] for place in wide]]
+    among = [given[0], np.zeros(1), *[given[place] for place in wide]]
+    star = star_of(seconds)
+    for place, size in enumerate(sizes):
+        found, end = np.empty(size), wide.index(place) + 2 if place in wide else min(place, 1)
+        star.least(given, [None] * len(sizes), place, found)
+        assert found == pytest.approx(_least(few, among, end))
+
+
 @pytest.mark.parametrize("sizes", SIZES)
 def test_what_a_link_takes_at_least_is_the_least_of_all_that_its_ends_choose(sizes: tuple[int, ...]) -> None:
     rng = Random(str(sizes))

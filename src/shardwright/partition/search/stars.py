@@ -22,6 +22,10 @@ _TOGETHER = 2_000
 """What several ends may choose together is told one by one if it is no more than that."""
 
 
+_DIMENSIONS = 32
+"""How many dimensions arrays have at most of every numpy: a value that more ops read is told by what the dearest takes."""
+
+
 class Star(Protocol):
     """A value and its ends: the maker, and then the readers."""
 
@@ -208,7 +212,7 @@ def star_of(seconds: Sequence[Seconds]) -> Star:
     """A star, by what each reader takes from each layout that is made."""
     sizes = len(seconds[0]), *[one.shape[1] for one in seconds]
     several = sum(size > 1 for size in sizes)
-    if several > 2 and math.prod(sizes) > _TOGETHER:
+    if len(sizes) > _DIMENSIONS or (several > 2 and math.prod(sizes) > _TOGETHER):
         return Shared(seconds)
     together = np.zeros(sizes)
     for reader, one in enumerate(seconds, 1):
