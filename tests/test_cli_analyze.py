@@ -30,7 +30,7 @@ def analyzed(*args: str | Path, stdin: str | None = None) -> str:
 
 
 def test_what_a_training_step_comes_to_is_told_in_parts() -> None:
-    text = analyzed(EXAMPLES / "gpt2.mlir")
+    text = analyzed(EXAMPLES / "gpt2.mlir", "--effort", "fast")
     headings = [line for line in text.splitlines() if line and not line.startswith(" ")]
     assert [line.split(":")[0].split(" on ")[0] for line in headings[2:]] == [
         "Collectives",

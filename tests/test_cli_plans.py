@@ -139,14 +139,14 @@ def test_plans_that_say_the_same_differ_in_nothing(folder: Path) -> None:
 
 
 def test_what_differs_is_told_and_is_the_status(folder: Path) -> None:
-    good("plan", "step.mlir", "--plan", "plan.toml", "--arg", "w=model,.", "--effort", "default", "-o", "other.toml")
+    good("plan", "step.mlir", "--plan", "plan.toml", "--arg", "w=model,.", "--effort", "fast", "-o", "other.toml")
     output = refused("diff", "plan.toml", "other.toml")
     assert output.splitlines()[:3] == [
         "Arguments: 1 of 2 in both lie otherwise",
         "         lies   will lie      holds   will hold",
         "  w   .,model    model,.   16.0 KiB    16.0 KiB",
     ]
-    assert "  effort   fast → default" in output
+    assert "  effort   default → fast" in output
     told = json.loads(refused("diff", "plan.toml", "other.toml", "--json"))
     assert told["arguments"] == [
         {"name": "w", "before": ".,model", "after": "model,.", "bytes_before": 16384, "bytes_after": 16384}

@@ -186,8 +186,8 @@ def test_a_stage_loads_what_it_needs() -> None:
     steps = {
         "program = sw.load(text)": ("propagation.pipeline", "propagation.explain", "partition", "analysis", "runtime"),
         "plan = program.shard('x=2', {0: 'x'})": ("propagation.explain", "partition", "analysis", "runtime"),
-        "spmd = plan.partition()": ("analysis", "partition.search", "runtime", "report"),
-        "spmd = plan.partition(effort='default')": ("runtime", "report"),
+        "spmd = plan.partition(effort='fast')": ("analysis", "partition.search", "runtime", "report"),
+        "spmd = plan.partition()": ("runtime", "report"),
     }
     code = f"import shardwright as sw; text = {text!r}"
     for step, later in steps.items():

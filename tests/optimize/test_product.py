@@ -95,11 +95,11 @@ def test_where_there_is_nothing_to_make_better_nothing_is_changed() -> None:
 
 def test_where_no_collective_is_one_too_many_only_their_places_change() -> None:
     plan = NETS["grouped_queries"].plan()
-    spmd = plan.partition(optimize="exact")
+    spmd = plan.partition(effort="fast", optimize="exact")
     late = {one.name for one in optimizations() if one.is_late}
     assert spmd.improvements
     assert {one.by for one in spmd.improvements} <= late
-    assert spmd.traffic.total.executed_bytes == plan.partition().traffic.total.executed_bytes
+    assert spmd.traffic.total.executed_bytes == plan.partition(effort="fast").traffic.total.executed_bytes
     spmd.verify().require()
 
 
@@ -187,7 +187,7 @@ def test_a_change_that_leaves_less_to_put_together_is_not_made(name: str, lost: 
     memory_is_free = replace(hardware("h100"), memory_bytes_per_second=None)  # else nothing is gained by its ring
     with Session(hardware=memory_is_free):
         made = NETS[name].plan() if name in NETS else plan(name, "fsdp")
-        explicit, found = made.partition().explicit, made.partition(optimize="all")
+        explicit, found = made.partition(effort="fast").explicit, made.partition(effort="fast", optimize="all")
         (weighed,) = [one for one in optimizations() if one.name == lost]
         assert weighed.is_weighed
         with pytest.MonkeyPatch.context() as patch:

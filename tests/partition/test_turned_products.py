@@ -138,4 +138,4 @@ def test_what_is_tried_is_what_is_partitioned() -> None:
     for names, layout in trials:
         trial = tried(plan, names, layout)
         assert not trial.is_afresh
-        assert trial.outcome == plan.with_arguments(dict.fromkeys(names, layout)).partition().outcome
+        assert trial.outcome == plan.with_arguments(dict.fromkeys(names, layout)).partition(effort="fast").outcome

@@ -83,4 +83,4 @@ def test_each_thing_is_told_where_it_belongs_and_nowhere_else(field: str) -> Non
 
 
 def test_how_is_told_by_name() -> None:
-    assert compare_plans(*changed("how")).how == (Change("effort", "fast", "best"),)
+    assert compare_plans(*changed("how")).how == (Change("effort", "default", "best"),)

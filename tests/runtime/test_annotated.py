@@ -28,7 +28,7 @@ def _spmd() -> Spmd:
         return jnp.tanh(y), y.sum(axis=0)
 
     x, w = jax.ShapeDtypeStruct((8, 16), jnp.float32), jax.ShapeDtypeStruct((16, 8), jnp.float32)
-    return from_jax(function, x, w).shard(Mesh(data=2, model=2), {"x": "data,-"}).partition()
+    return from_jax(function, x, w).shard(Mesh(data=2, model=2), {"x": "data,-"}).partition(effort="fast")
 
 
 def test_a_manual_computation_is_verified_and_a_broken_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:

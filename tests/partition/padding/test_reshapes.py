@@ -38,7 +38,7 @@ def program(before: str, after: str, split: tuple[str, str], parts: int = 4) -> 
 def test_no_device_needs_more_than_what_it_holds_less(
     before: str, after: str, split: tuple[str, str], sent: int
 ) -> None:
-    spmd = sw.load(program(before, after, split)).plan().partition()
+    spmd = sw.load(program(before, after, split)).plan().partition(effort="fast")
     assert spmd.verify().ok
     assert spmd.traffic.total.executed_bytes == sent
     assert [note for note in spmd.notes if note.op == "stablehlo.reshape"] == []
