@@ -57,7 +57,7 @@ def test_every_command_works_one_after_the_other_and_prints_what_is_shown(folder
         assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
         printed[line] = done.stdout
     run = printed["shardwright run       examples/gpt2.mlir"]
-    [shown] = [block for block in blocks("") if block.startswith("Collectives\n")]
+    [shown] = [block for block in blocks("") if block.startswith("Search for")]
     for line in filter(None, shown.splitlines()):
         assert line.strip() == "…" or any(is_shown(line, other) for other in run.splitlines()), line
 
