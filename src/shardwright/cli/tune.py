@@ -28,8 +28,8 @@ def tune(file: str, arguments: tuple[str, ...], top: int, orders: bool, **option
 
     ARGUMENT is the beginning of a name, such as a path; all arguments where none is given. Those that differ only in
     numbers, as layers do, are changed together. Every trial is propagated and partitioned, each op by itself, and goes
-    on from those before it: that takes about a hundredth of a second for a program of a thousand ops, and a tenth where it has loops
-    or dimensions that do not divide. Nothing is written.
+    on from those before it: that takes about a hundredth of a second for a program of a thousand ops, and a tenth where
+    it has loops or dimensions that do not divide. Nothing is written.
 
     With --orders all orders of the axes of the mesh are tried. Devices in a row share a node of the hardware, so what
     is first in a mesh goes from node to node; on a torus, they lie along its last dimension. Whoever makes the mesh

@@ -9,8 +9,11 @@ from typing import Any
 import jax
 import numpy as np
 
+from shardwright.cost.hardware import Hardware, chosen_hardware
+from shardwright.cost.hardware.at_hand import hardware_of_kind
 from shardwright.errors import ShardingError
 from shardwright.frontends.static import static_arguments
+from shardwright.memo import current_session
 from shardwright.program.asked import jit_options
 from shardwright.program.program import MeshLike, Plan, Program, Shardings, Spmd, from_jax
 from shardwright.propagation import DEFAULT_STRATEGY
@@ -27,6 +30,9 @@ class Jitted:
 
     Made by `jit`. Like what `jax.jit` makes it can be called where JAX traces, by `jax.jit`, `jax.grad` or `jax.vmap`:
     see `Compiled` for what it is there.
+
+    It is decided for the hardware of the session, else for that of the devices where a data sheet of these comes along,
+    as of H100s and TPUs; else for a TPU v5p.
     """
 
     def __init__(
@@ -75,7 +81,8 @@ class Jitted:
             args, kwargs = jax.tree.map(_struct, (args, kwargs))
             program = from_jax(self._fn, *args, **self._options, **kwargs)
             self._check_static(program, args, kwargs)
-            self._made[key] = program.shard(self._mesh, **self._shard).partition(**self._partition)
+            with current_session().on(chosen_hardware() or self._at_hand()):
+                self._made[key] = program.shard(self._mesh, **self._shard).partition(**self._partition)
         return self._made[key]
 
     def plan(self, *args: Any, **kwargs: Any) -> Plan:
@@ -88,6 +95,11 @@ class Jitted:
         if key not in self._compiled:
             self._compiled[key] = self.spmd(*args, **kwargs).compile(trial=self._trial)
         return self._compiled[key]
+
+    def _at_hand(self) -> Hardware | None:
+        """What the devices are that it will run on, where a data sheet of such comes along."""
+        devices = self._mesh.devices.flat if isinstance(self._mesh, jax.sharding.Mesh) else jax.devices()
+        return hardware_of_kind(devices[0].device_kind)
 
     def _dynamic(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments without static ones."""

@@ -23,7 +23,7 @@ _TOGETHER = 2_000
 
 
 _DIMENSIONS = 32
-"""How many dimensions arrays have at most of every numpy: a value that more ops read is told by what the dearest takes."""
+"""How many dimensions every numpy has for an array: a value that more ops read is told by what the dearest takes."""
 
 
 class Star(Protocol):
