@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import pytest
 
 import shardwright as sw
@@ -290,3 +292,20 @@ def test_ops_that_are_decided_alike_are_told_of_each_at_its_place() -> None:
     notes = [note for note in spmd.notes if note.op == "stablehlo.sort"]
     assert [(note.location, note.bytes) for note in notes] == [("-:3", 16), ("-:4", 16), ("-:5", 16)]
     assert len({note.message for note in notes}) == 1
+
+
+def test_an_op_that_is_split_less_since_the_program_is_faster_so_is_no_fallback() -> None:
+    def diffused(u: jax.Array) -> jax.Array:
+        around = [jnp.roll(u, shift, axis) for axis in (0, 1) for shift in (1, -1)]
+        return u + 0.1 * (around[0] + around[1] + around[2] + around[3] - 4 * u)
+
+    def many(u: jax.Array) -> jax.Array:
+        done: jax.Array = jax.lax.fori_loop(0, 10, lambda _, u: diffused(u), u)
+        return done
+
+    plan = sw.from_jax(many, jnp.ones((36, 36))).shard(sw.Mesh(x=2, y=3), args=(sw.P("x", "y"),))
+    with sw.Session(hardware=sw.hardware("h100")):
+        spmd = plan.partition(strict=True)
+    assert spmd.searched is not None
+    assert spmd.searched.otherwise > 0
+    assert not [note for note in spmd.notes if "no local form" in note.message]

@@ -19,7 +19,7 @@ from shardwright.cost.price import Cost, price, work_cost
 from shardwright.errors import ShardingError
 from shardwright.ir.signature import Signature
 from shardwright.partition.edges import NOTHING, read_costs, write_costs
-from shardwright.partition.factors import merge, project, within_bounds
+from shardwright.partition.factors import local_parts, merge, project
 from shardwright.partition.in_place import choice_in_place
 from shardwright.partition.proposals import (
     Intended,
@@ -286,12 +286,9 @@ def _changed(sources: Sequence[Source], chosen: Shardings) -> tuple[Source, ...]
 
 def _lost(mappings: Sequence[TensorMapping], splits: Splits, sources: Sequence[Source]) -> Iterator[int]:
     """Operands, or results, of which a dimension is split by more than its factors can be with no exchange inside."""
-    local = splits.allowed - splits.exchanged
     for operand, (mapping, source) in enumerate(zip(mappings, sources, strict=True)):
         if not source or not any(source[0].axes):
             continue
-        proposed = within_bounds(splits, project(mapping, splits.rule.sizes, source[0].axes))
-        parts = [axes_size(axes) if factor in local else 1 for factor, axes in enumerate(proposed)]
-        dims = zip(mapping, source[0].axes, strict=True)
-        if any(axes_size(axes) > math.prod([parts[factor] for factor in dim]) for dim, axes in dims):
+        dims = zip(local_parts(splits, mapping, source[0]), source[0].axes, strict=True)
+        if any(axes_size(axes) > parts for parts, axes in dims):
             yield operand

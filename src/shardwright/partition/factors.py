@@ -12,7 +12,17 @@ from shardwright.partition.splits import Splits
 from shardwright.rules.rule import ShardingRule, TensorMapping
 from shardwright.sharding import DimSharding, Partial, TensorSharding, interned
 
-__all__ = ["FactorAxes", "can_split", "factor_axes", "feasible", "merge", "project", "tensor_sharding", "within_bounds"]
+__all__ = [
+    "FactorAxes",
+    "can_split",
+    "factor_axes",
+    "feasible",
+    "local_parts",
+    "merge",
+    "project",
+    "tensor_sharding",
+    "within_bounds",
+]
 
 FactorAxes = tuple[Axes, ...]
 """The axes that split each factor of a rule, major to minor."""
@@ -121,6 +131,14 @@ def within_bounds(splits: Splits, factors: FactorAxes) -> FactorAxes:
         return factors
     pairs = zip(factors, splits.bounds, strict=True)
     return tuple(axes if bound % axes_size(axes) == 0 else truncate_by_divisor(axes, bound) for axes, bound in pairs)
+
+
+def local_parts(splits: Splits, mapping: TensorMapping, sharding: TensorSharding) -> tuple[int, ...]:
+    """Into how many of the parts of each dimension of a tensor its op can be split with no exchange inside."""
+    local = splits.allowed - splits.exchanged
+    possible = within_bounds(splits, project(mapping, splits.rule.sizes, sharding.axes))
+    parts = [axes_size(axes) if factor in local else 1 for factor, axes in enumerate(possible)]
+    return tuple([math.prod([parts[factor] for factor in dim]) for dim in mapping])
 
 
 @memoize

@@ -20,7 +20,7 @@ from shardwright.ir.graph import Graph, Op
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.partition.decisions import Layout, Reshard, Version
-from shardwright.partition.factors import factor_axes, project, within_bounds
+from shardwright.partition.factors import factor_axes, local_parts, project, within_bounds
 from shardwright.partition.note import Note
 from shardwright.partition.proposals import Source
 from shardwright.partition.splits import Splits, splits_of
@@ -180,7 +180,7 @@ def _lost_notes(op: Op, choice: Choice, operands: Sequence[Value], ways: Mapping
     """The operands that were split along dimensions along which the op cannot be, or can be with an exchange alone."""
     for number in choice.gathered:
         source, read, way = operands[number].source[0], choice.operands[number], ways.get(number)
-        lost = _less_split(source, read)
+        lost = _lost(op.signature, number, source, read)
         gathered: Dims = ()
         if way:
             gathered = way.gathered()
@@ -202,7 +202,8 @@ def _gathered_notes(op: Op, choice: Choice, operands: Sequence[Value], ways: Map
     """The operands that are gathered along dimensions along which the op could be split."""
     for number, way in ways.items():
         read = choice.operands[number]
-        lost = _less_split(operands[number].source[0], read) if number in choice.gathered else ()
+        source = operands[number].source[0]
+        lost = _lost(op.signature, number, source, read) if number in choice.gathered else ()
         _, dims = _divided(way.gathered(), lost)
         if dims:
             reason = _cheapest(choice, f"let operand {number} lie as {read!r}, or the others so that it fits them")
@@ -221,10 +222,11 @@ def _divided(dims: Dims, among: Dims) -> tuple[Dims, Dims]:
 def _result_notes(op: Op, choice: Choice, targets: Sequence[TensorSharding]) -> Iterator[Note]:
     for number in choice.whole:
         target, made, type = targets[number], choice.results[number], op.signature.results[number]
-        dims = _less_split(target, made)
+        among = len(op.operands) + number
+        dims = _lost(op.signature, among, target, made)
         if dims:
             held = math.prod(made.local_shape(type.dims)) - math.prod(target.local_shape(type.dims))
-            reason = _reason(op.signature, len(op.operands) + number, target, dims)
+            reason = _reason(op.signature, among, target, dims)
             message = f"result {number} is computed whole along dimension {_listed(dims)}: {reason.why}"
             bytes = max(0, held) * (type.bytes // max(1, type.elements))
             yield _note(op, message, bytes, reason, "held")
@@ -301,6 +303,19 @@ def _other_dims(signature: Signature, number: int, splits: Splits, mapping: Tens
 def is_unknown(signature: Signature) -> bool:
     """Whether nothing tells what an op computes: it is computed whole, on every device."""
     return is_opaque(signature) and splits_of(signature) is None and not is_python_with_effects(signature)
+
+
+def _lost(signature: Signature, number: int, had: TensorSharding, has: TensorSharding) -> Dims:
+    """The dimensions of a tensor of an op, its operands counted before its results, that are split less than they were
+    and along which the op cannot be split by as much, or can be with an exchange alone. Along others it is whole since
+    that is faster.
+    """
+    dims, splits = _less_split(had, has), splits_of(signature)
+    if splits is None:
+        return dims
+    mapping = (*splits.rule.operands, *splits.rule.results)[number]
+    possible = local_parts(splits, mapping, had)
+    return tuple(dim for dim in dims if axes_size(had.axes[dim]) > possible[dim])
 
 
 def _less_split(had: TensorSharding, has: TensorSharding) -> Dims:
