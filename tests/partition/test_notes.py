@@ -309,3 +309,12 @@ def test_an_op_that_is_split_less_since_the_program_is_faster_so_is_no_fallback(
     assert spmd.searched is not None
     assert spmd.searched.otherwise > 0
     assert not [note for note in spmd.notes if "no local form" in note.message]
+
+
+@pytest.mark.parametrize("effort", ["fast", "default"])
+def test_an_axis_of_size_1_that_is_left_out_is_not_told_of(effort: str) -> None:
+    program = sw.load(f"func.func @main(%a: {_TWO}) -> {_TWO} {{\n{_TANH}  return %0 : {_TWO}\n}}")
+    across, both = sw.P("one", "x"), sw.P(("x", "one"))
+    plan = program.shard(sw.Mesh(one=1, x=2), args={"a": across}, results=(across,))
+    assert plan.partition(strict=True, effort=effort).notes == ()
+    assert program.shard(sw.Mesh(one=1, x=2), args={"a": both}).partition(strict=True, effort=effort).notes == ()

@@ -112,7 +112,9 @@ def _changed_note(
 ) -> Iterator[Note]:
     if asked is None or kept is None or not asked.mesh.axes or not type.is_tensor:
         return
-    if any(has[: len(had)] != had for had, has in zip(asked.axes, kept.axes, strict=True)):
+    # an axis of size 1 splits nothing: that it is left out changes nothing either
+    split = [[tuple([axis for axis in axes if axis.size > 1]) for axes in one.axes] for one in (asked, kept)]
+    if any(has[: len(had)] != had for had, has in zip(*split, strict=True)):
         yield _note(what, "func.func", where, asked, kept, type)
 
 
