@@ -37,6 +37,8 @@ __all__ = ["MadeExplicit", "made_explicit"]
 
 _ALONE = "each op is split by itself"
 _LEAN = "ops are split so that hardly more is held of any tensor than where each is split by itself"
+_FULL = 0.5
+"""What part of the memory may be all of it, as versions of values and what is padded take some too."""
 _BESIDE = "beside what a search for less time came to"
 
 
@@ -185,14 +187,13 @@ def _lean(making: _Making) -> MadeExplicit:
 
 def _may_hold_much_more(searched: Searched) -> bool:
     """Whether what a search came to may hold so much more than each op by itself that its time is not worth that, or
-    more than a device has room for: it reads and makes so much more, or so much, all added up.
-
-    That takes no program to be written. Where it says yes, what both hold at once is looked at.
+    more than a device has room for, as far as that can be told of what is decided. Where it says yes, both are written,
+    and what they hold at once is looked at.
     """
-    most = current_hardware().memory_bytes
-    if most is not None and searched.touched > most:
+    most, held = current_hardware().memory_bytes, searched.held
+    if most is not None and held.boundary + held.beside > _FULL * most:
         return True
-    return searched.seconds**3 * searched.touched > searched.seconds_before**3 * searched.touched_before
+    return searched.seconds**3 * held.beside > searched.seconds_before**3 * searched.held_before.beside
 
 
 def _demand(made: MadeExplicit) -> Demand:

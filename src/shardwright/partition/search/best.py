@@ -10,7 +10,7 @@ from shardwright.partition.decide import decider
 from shardwright.partition.decisions import Computed, Decision, Decisions
 from shardwright.partition.op_split import Given
 from shardwright.partition.search.as_decided import Decided
-from shardwright.partition.search.held import Most, bytes_touched, most_to_hold
+from shardwright.partition.search.held import Held, Most, held_by, most_to_hold
 from shardwright.partition.search.integer import Limits
 from shardwright.partition.search.reduced import Budget
 from shardwright.partition.search.total import seconds_of, times_run
@@ -60,8 +60,8 @@ class Searched:
         trials: Programs that were chosen.
         seconds_least_alike: What it takes at least with those ops split alike that are alike, as those of layers are:
             larger programs are looked at so only.
-        touched: Bytes of a device that ops read and make, all added up.
-        touched_before: The same where each op is split so.
+        held: What a device holds of it, about.
+        held_before: The same where each op is split so.
     """
 
     otherwise: int
@@ -70,8 +70,8 @@ class Searched:
     seconds_least: float
     trials: int
     seconds_least_alike: float
-    touched: int = 0
-    touched_before: int = 0
+    held: Held
+    held_before: Held
 
     @property
     def gap(self) -> float | None:
@@ -114,8 +114,8 @@ def search(
     chosen = choose(decided, decide, Best(first, before, 0.0, 0), held, BUDGETS[effort], targets)
     otherwise = _otherwise(first, chosen.decisions)
     least, alike = (min(one, chosen.seconds) for one in (chosen.bound, max(chosen.bound, chosen.alike)))
-    found, touched = (chosen.seconds, before, least, chosen.rounds, alike), (chosen.touched, bytes_touched(decided))
-    return chosen.decisions, Searched(otherwise, *found, *touched)
+    found, holding = (chosen.seconds, before, least, chosen.rounds, alike), (chosen.held, held_by(decided))
+    return chosen.decisions, Searched(otherwise, *found, *holding)
 
 
 def _otherwise(first: Decisions, other: Decisions) -> int:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
 
 from shardwright.ir.graph import Graph, Op
 from shardwright.ir.types import TensorType
@@ -14,7 +16,18 @@ from shardwright.partition.search.as_decided import Decided
 from shardwright.sharding import TensorSharding
 from shardwright.steps import local_bytes
 
-__all__ = ["Most", "bytes_held", "bytes_touched", "is_held", "largest_held", "most_each", "most_of", "most_to_hold"]
+__all__ = [
+    "Most",
+    "NOTHING_HELD",
+    "Held",
+    "bytes_held",
+    "held_by",
+    "is_held",
+    "largest_held",
+    "most_each",
+    "most_of",
+    "most_to_hold",
+]
 
 Most = float | Sequence[float]
 """Bytes that a device may hold of any tensor, or of each value of a program."""
@@ -28,13 +41,59 @@ def largest_held(decided: Decided) -> int:
     return max(itertools.starmap(bytes_held, different.values()), default=0)
 
 
-def bytes_touched(decided: Decided) -> int:
-    """Bytes of a device that its ops read and make, all added up: mostly far more than are ever alive at once."""
-    types, different = decided.graph.types, decided.different
+class Held(NamedTuple):
+    """What a device holds of a program as decided, as if every value stayed as it lies until it was last read, and
+    took as much all the time as where an op has most of it.
+
+    Attributes:
+        beside: The most bytes that are alive at once, those of arguments and results left out.
+        boundary: Those of arguments and results.
+    """
+
+    beside: int
+    boundary: int
+
+
+NOTHING_HELD = Held(0, 0)
+
+
+def held_by(decided: Decided) -> Held:
+    """What is held of a program as decided, about: what compilers make part of what reads it is counted as well."""
+    main, count = decided.graph.main.block, len(decided.graph.types)
+    places, values, bytes = _read_and_made(decided)
+    size, last = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    first = np.full(count, len(decided.ops), np.int64)
+    np.maximum.at(size, values, bytes)
+    np.minimum.at(first, values, places)
+    np.maximum.at(last, values, places)
+    outside = np.unique([*main.arguments, *main.terminator.operands]).astype(np.intp)
+    boundary, size[outside] = size[outside].sum(), 0
+    grown = np.zeros(len(decided.ops) + 2, np.int64)
+    np.add.at(grown, first, size)
+    np.subtract.at(grown, last + 1, size)
+    return Held(int(np.cumsum(grown).max()), int(boundary))
+
+
+def _read_and_made(decided: Decided) -> tuple[list[int], list[int], list[int]]:
+    """Op by op the values that it reads and makes: its place, the value, and the bytes of it that a device has."""
+    types, places, values, bytes = decided.graph.types, list[int](), list[int](), list[int]()
     of_each = {
-        key: sum(bytes_held(types[value], layout) for value, layout in _tensors(*one)) for key, one in different.items()
+        key: (
+            len(decision.operands),
+            len(decision.results),
+            [bytes_held(types[value], layout) for value, layout in _tensors(op, decision)],
+        )
+        for key, (op, decision) in decided.different.items()
+        if isinstance(decision, Computed)
     }
-    return sum(of_each[key] * count for key, count in Counter(decided.keys).items())
+    for place, (op, key) in enumerate(zip(decided.ops, decided.keys, strict=True)):
+        if key in of_each:
+            operands, results, found = of_each[key]
+            values += op.operands[:operands]
+            values += op.results[:results]
+            bytes += found
+            places += [place] * len(found)
+    return places, values, bytes
 
 
 def _tensors(op: Op, decision: Decision | None) -> Iterator[tuple[int, Layout]]:

@@ -26,7 +26,7 @@ from shardwright.partition.search.chosen import Solution, solution_of
 from shardwright.partition.search.decided import decided_ways
 from shardwright.partition.search.folded import Bounds, folded
 from shardwright.partition.search.graph import End
-from shardwright.partition.search.held import Most, bytes_touched
+from shardwright.partition.search.held import NOTHING_HELD, Held, Most, held_by
 from shardwright.partition.search.least import Distances
 from shardwright.partition.search.outline import Outline
 from shardwright.partition.search.reduced import Budget, Reduced
@@ -56,7 +56,7 @@ class Best:
         bound: What it takes at least, however it is chosen.
         rounds: How often it was chosen.
         alike: What every choice takes at least in which ops are split alike that are alike, as those of layers are.
-        touched: Bytes of a device that ops read and make, all added up.
+        held: What a device holds by it, about.
     """
 
     decisions: Decisions
@@ -64,7 +64,7 @@ class Best:
     bound: float
     rounds: int
     alike: float = 0.0
-    touched: int = 0
+    held: Held = NOTHING_HELD
 
     @property
     def is_proven(self) -> bool:
@@ -134,7 +134,7 @@ class _Choosing:
 
     def run(self) -> Best:
         self.look()
-        best = replace(self.best, touched=bytes_touched(self.found))
+        best = replace(self.best, held=held_by(self.found))
         if self.given is not None and self.given.is_told:
             return best
         given = NOTHING_GIVEN if self.given is None else replace(self.given, is_told=True)
