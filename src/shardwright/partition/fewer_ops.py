@@ -1,10 +1,11 @@
-"""What a propagated program computes twice, or lays out anew behind a product, left out before anything is decided."""
+"""What a propagated program computes twice, or lays out anew around a product, left out before anything is decided."""
 
 from __future__ import annotations
 
 from shardwright.ir.graph import Graph
 from shardwright.partition.as_one import AsOne
 from shardwright.partition.turned_products import TurnedProducts
+from shardwright.partition.unmerged import Unmerged
 
 __all__ = ["FewerOps", "with_fewer_ops"]
 
@@ -24,7 +25,8 @@ class FewerOps:
         """Nothing is known yet."""
         self._as_one = AsOne()
         self._products = TurnedProducts()
+        self._unmerged = Unmerged()
 
     def of(self, graph: Graph) -> Graph:
         """As `with_fewer_ops`: of one block, where the same ops are left out, the same block each time."""
-        return self._products.of(self._as_one.of(graph))
+        return self._unmerged.of(self._products.of(self._as_one.of(graph)))
