@@ -12,8 +12,11 @@ from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import Session
 from shardwright.mesh import Mesh
-from shardwright.partition.assign import NEARLY, WORTH, assign, choices
-from shardwright.partition.proposals import Source
+from shardwright.partition import edges
+from shardwright.partition.assign import NEARLY, WORTH, assign, choice_of, choices
+from shardwright.partition.proposals import Source, from_mesh
+from shardwright.partition.splits import splits_of
+from shardwright.partition.ways import question_of, ways_of
 from shardwright.reshard.plan import ReshardPlan, plan
 from shardwright.sharding import TensorSharding, replicated
 
@@ -201,3 +204,20 @@ def test_hardware_decides_and_two_do_not_mix() -> None:
         assert assign(*question).results == (replicated(MESH, 2),)
     with Session(hardware=slow_to_start):
         assert assign(*question).results[0].partial
+
+
+def test_a_way_that_is_given_takes_no_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    def planned(*_: Any, **__: Any) -> ReshardPlan:
+        raise AssertionError("nobody compares it with another way")
+
+    sources, target = ((lies("x", ""),), (lies("", "y"),)), lies("", "x")
+    splits = splits_of(DOT)
+    assert splits is not None
+    with Session(hardware=TPU_V5P):
+        question = question_of(DOT, splits, sources, (target,), NONE, TPU_V5P)
+        taken = assign(DOT, sources, (target,), NONE)
+        monkeypatch.setattr(edges, "plan", planned)
+        ways = [way for axes in from_mesh(splits, sources, (target,)) for way in ways_of(question, axes)]
+        given = [choice_of(way, DOT, sources, (target,), NONE, TPU_V5P, NONE) for way in ways]
+    assert (taken.operands, taken.results) in [(one.operands, one.results) for one in given]
+    assert not any(one.reads or one.writes for one in given)

@@ -143,11 +143,14 @@ def choice_of(
     hardware: Hardware,
     unread: frozenset[int],
 ) -> Choice:
-    """A way to split an op, priced; the other arguments are those of `assign`."""
+    """A way to split an op that is given; the other arguments are those of `assign`.
+
+    What its edges cost is not told: it is compared with no other, and its results need not be brought to their targets.
+    """
     splits = splits_of(signature)
     assert splits is not None, "only of ops that can be split there are ways"
     question = question_of(signature, splits, sources, targets, passing, hardware, unread)
-    return _told(question, priced(question, way))
+    return _told(question, Choice(way.operands, way.results, splits.kind, way.own, way.exchange, (), ()))
 
 
 def _cheapest(question: Question) -> Choice:

@@ -60,7 +60,7 @@ class Choice(NamedTuple):
         exchange: What devices send and start inside the op, to give its results complete.
         reads: For each operand, what bringing it there costs from each of its versions; `None` for a version from
             which it cannot be reached, no entries for what any device can make.
-        writes: For each result, what bringing it to its target costs.
+        writes: For each result, what bringing it to its target costs; of a way that was given nothing is told of both.
         gathered: Operands that had axes which no factor takes that can be split, or none with no exchange inside.
         whole: Results that should have such axes.
         for_program: Whether it was chosen for what the program gains, however cheap it is for the op by itself.
