@@ -45,7 +45,7 @@ def test_who_knows_of_nodes_waits_less_for_the_network(
 def network_seconds(name: str, *, knows: bool) -> float:
     """What a program sends over the network, decided by who knows of it or not."""
     with sw.Session(hardware=H100 if knows else replace(H100, network_bytes_per_second=None)):
-        made = CLUSTERS[name](False).partition()
+        made = CLUSTERS[name](False).partition(effort="fast")
     with sw.Session(hardware=H100):
         return times(made.local).network
 
@@ -53,7 +53,7 @@ def network_seconds(name: str, *, knows: bool) -> float:
 def test_weights_in_parts_enter_each_node_once_by_each_device() -> None:
     """FSDP over 64 devices: of what each sends, (8 − 1)/(64 − 1) goes between the eight nodes: see `cost.nodes`."""
     with sw.Session(hardware=H100):
-        made = CLUSTERS["llama.fsdp"](False).partition()
+        made = CLUSTERS["llama.fsdp"](False).partition(effort="fast")
         took = times(made.local)
     sent, starts = made.outcome.bytes_sent, made.outcome.collectives
     far = sent / 9
@@ -65,7 +65,7 @@ def test_weights_in_parts_enter_each_node_once_by_each_device() -> None:
 def test_what_is_said_to_go_over_the_network_is_what_a_device_sends_there(name: str) -> None:
     """By axes of the program as it is decided, and by the groups of the collectives of a device."""
     with sw.Session(hardware=H100):
-        made = CLUSTERS[name](False).partition()
+        made = CLUSTERS[name](False).partition(effort="fast")
         said, sent = times(made.explicit), times(made.local)
     assert said.network == pytest.approx(sent.network, rel=1e-2)
     assert said.links == pytest.approx(sent.links, rel=1e-2)
