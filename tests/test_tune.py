@@ -79,11 +79,11 @@ def test_what_is_tried_is_a_plan_of_its_own() -> None:
     assert not tuned.refused
     best, *_ = tuned.best(3)
     assert best.outcome.seconds == min(one.outcome.seconds for one in tuned.trials)
-    assert best.outcome == best.plan.partition().outcome
+    assert best.outcome == best.plan.partition(effort="fast").outcome
     assert best.arguments == ("w0", "w1")
     assert best.changed >= 2
-    assert tuned.outcome == plan.partition().outcome
-    best.plan.partition().verify().require()
+    assert tuned.outcome == plan.partition(effort="fast").outcome
+    best.plan.partition(effort="fast").verify().require()
 
 
 @pytest.mark.parametrize(("name", "sharding"), [("sgd", "tensor"), ("adam", "fsdp"), ("scan_of_six_layers", "data")])
@@ -97,7 +97,7 @@ def test_a_changed_plan_is_what_a_fresh_one_is(name: str, sharding: str) -> None
         changed = changed.with_arguments(dict.fromkeys(names, other))
         fresh = plan.with_arguments(said)
         assert changed.graph.shardings == fresh.graph.shardings
-        assert changed.partition().outcome == fresh.partition().outcome
+        assert changed.partition(effort="fast").outcome == fresh.partition(effort="fast").outcome
     assert all(changed.arguments[str(name)].closed() == one for name, one in said.items())
 
 
@@ -111,7 +111,7 @@ def wrong(plan: sw.Plan, count: int, rng: random.Random) -> tuple[list[str], int
             continue
         fresh = plan.with_arguments(dict.fromkeys(names, sharding))
         changed = sum(map(ne, plan.graph.shardings, fresh.graph.shardings))
-        said = fresh.partition().outcome, changed, plan.arguments[names[0]].closed()
+        said = fresh.partition(effort="fast").outcome, changed, plan.arguments[names[0]].closed()
         followed += not trial.is_afresh
         if said != (trial.outcome, trial.changed, trial.before):
             found.append(f"{names} as {sharding!r}: {trial.outcome}, not {said}")
