@@ -102,10 +102,10 @@ def _rows(names: Sequence[str]) -> dict[str, Row]:
 
 
 def _rows_over(devices: int, names: Sequence[str]) -> dict[str, Row]:
-    unscaled = [NETS[name].plan(evenly=True).partition().traffic.total.executed_bytes for name in names]
+    unscaled = [NETS[name].plan(evenly=True).partition(effort="fast").traffic.total.executed_bytes for name in names]
     with Session(hardware=SCALED):
         plans = [NETS[name].plan(evenly=True) for name in names]
-        programs = [plan.partition() for plan in plans]
+        programs = [plan.partition(effort="fast") for plan in plans]
     ours = costs_of([program.module("local") for program in programs], devices, local=True)
     theirs = costs_of([modules.located_text(plan.annotated) for plan in plans], devices, local=False)
     rows = {}
