@@ -13,7 +13,8 @@ from jax import lax
 
 import shardwright as sw
 from shardwright.ir.graph import Graph
-from shardwright.partition.turned_products import TurnedProducts
+from shardwright.partition.merged import Merging
+from shardwright.partition.turned_products import turned_products
 from shardwright.program.tuning import trials_of, tried
 
 X = np.sin(np.arange(8 * 4 * 6, dtype=np.float32)).reshape(8, 4, 6)
@@ -33,7 +34,7 @@ def turned(function: Any, *arguments: Any) -> Counter[str]:
     """The ops of a function behind the pass; it computes what it did, on devices."""
     plan = planned(function, *arguments)
     assert plan.partition().verify().ok
-    return ops(TurnedProducts().of(plan.graph))
+    return ops(Merging(turned_products).of(plan.graph))
 
 
 def product(left: Any, right: Any, contracted: Any, batch: Any = ((), ()), **options: Any) -> Any:
@@ -42,7 +43,7 @@ def product(left: Any, right: Any, contracted: Any, batch: Any = ((), ()), **opt
 
 def test_the_gradient_of_a_weight_is_one_product() -> None:
     plan = planned(jax.grad(lambda w, x: jnp.sum(jnp.tanh(x @ w) ** 2)), W, X, args={1: "a"})
-    before, after = ops(plan.graph), ops(TurnedProducts().of(plan.graph))
+    before, after = ops(plan.graph), ops(Merging(turned_products).of(plan.graph))
     assert before - after == Counter({"transpose": 1})
     spmd = plan.partition()
     assert not ops(spmd.local)["transpose"]
@@ -90,7 +91,7 @@ def test_a_product_in_a_loop_is_turned_there() -> None:
 
     plan = planned(function, X[:6], W[:, :6])
     assert ops(plan.graph)["transpose"] == 1
-    assert ops(TurnedProducts().of(plan.graph))["transpose"] == 0
+    assert ops(Merging(turned_products).of(plan.graph))["transpose"] == 0
     assert plan.partition().verify().ok
 
 
@@ -106,7 +107,7 @@ def test_a_product_by_an_algorithm_stays() -> None:
     def function(x: Any, w: Any) -> Any:
         return jnp.transpose(product(x[:, 0], w, ((1,), (0,)), precision="F32_F32_F32"))
 
-    assert ops(TurnedProducts().of(planned(function, X, W).graph))["transpose"] == 1
+    assert ops(Merging(turned_products).of(planned(function, X, W).graph))["transpose"] == 1
 
 
 def test_two_types_keep_their_places() -> None:
@@ -119,7 +120,7 @@ def test_two_types_keep_their_places() -> None:
 
 def test_the_same_block_comes_of_the_same() -> None:
     graph = planned(jax.grad(lambda w, x: jnp.sum((x @ w) ** 2)), W, X).graph
-    products = TurnedProducts()
+    products = Merging(turned_products)
     first, again = products.of(graph), products.of(graph)
     assert first.main.block is again.main.block
     assert products.of(first) is first
@@ -127,7 +128,7 @@ def test_the_same_block_comes_of_the_same() -> None:
 
 def test_products_that_were_alike_still_are_of_one_signature() -> None:
     graph = planned(lambda x, y, w: [(x[:, 0] @ w).T, (y[:, 0] @ w).T], X, X + 1, W).graph
-    left, right = [op for op in TurnedProducts().of(graph).walk() if op.name == "stablehlo.dot_general"]
+    left, right = [op for op in Merging(turned_products).of(graph).walk() if op.name == "stablehlo.dot_general"]
     assert left.signature is right.signature
 
 

@@ -13,7 +13,8 @@ from jax import lax
 import shardwright as sw
 from shardwright.ir.graph import Graph
 from shardwright.partition.fewer_ops import with_fewer_ops
-from shardwright.partition.unmerged import Unmerged, dims_merged
+from shardwright.partition.merged import Merging
+from shardwright.partition.unmerged import dims_merged, unmerged
 
 X = np.sin(np.arange(8 * 4 * 6, dtype=np.float32)).reshape(8, 4, 6)
 W = np.cos(np.arange(8 * 4 * 6, dtype=np.float32)).reshape(8, 4, 6)
@@ -77,10 +78,10 @@ def test_sums_in_a_loop_are_taken_there() -> None:
 
 def test_the_same_block_comes_of_the_same() -> None:
     graph = planned(lambda x: jnp.vdot(x, x), X).graph
-    unmerged = Unmerged()
-    first, again = unmerged.of(graph), unmerged.of(graph)
+    sums = Merging(unmerged)
+    first, again = sums.of(graph), sums.of(graph)
     assert first.main.block is again.main.block
-    assert unmerged.of(first) is first
+    assert sums.of(first) is first
 
 
 def test_nothing_and_scalars_are_put_together_of_nothing() -> None:

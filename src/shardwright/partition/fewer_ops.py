@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from shardwright.ir.graph import Graph
 from shardwright.partition.as_one import AsOne
-from shardwright.partition.turned_products import TurnedProducts
-from shardwright.partition.unmerged import Unmerged
+from shardwright.partition.merged import Merging
+from shardwright.partition.turned_products import turned_products
+from shardwright.partition.unmerged import unmerged
 
 __all__ = ["FewerOps", "with_fewer_ops"]
 
@@ -24,8 +25,8 @@ class FewerOps:
     def __init__(self) -> None:
         """Nothing is known yet."""
         self._as_one = AsOne()
-        self._products = TurnedProducts()
-        self._unmerged = Unmerged()
+        self._products = Merging(turned_products)
+        self._unmerged = Merging(unmerged)
 
     def of(self, graph: Graph) -> Graph:
         """As `with_fewer_ops`: of one block, where the same ops are left out, the same block each time."""

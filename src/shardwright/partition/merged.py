@@ -4,16 +4,40 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from operator import attrgetter
 
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.ops import MANUAL
 
-__all__ = ["read_counts", "with_merged"]
+__all__ = ["Merging", "read_counts", "with_merged"]
 
 _operands = attrgetter("operands")
+
+
+class Merging:
+    """Takes several ops for one in programs that share blocks, once in each block."""
+
+    def __init__(self, find: Callable[[Graph], Mapping[Op, Op]]) -> None:
+        """Nothing is known yet of any block.
+
+        Arguments:
+            find: By the ops of a graph that others are to be computed for, these others; it depends on the block alone.
+        """
+        self._find = find
+        self._made: dict[Block, Block] = {}
+
+    def of(self, graph: Graph) -> Graph:
+        """A propagated graph with what was found in it; itself where that is nothing.
+
+        The graph given is left as it is. Of one block the same block is made each time.
+        """
+        block = graph.main.block
+        made = self._made.get(block)
+        if made is None:
+            made = self._made[block] = with_merged(graph, self._find(graph)).main.block
+        return graph if made is block else replace(graph, main=replace(graph.main, block=made))
 
 
 def with_merged(graph: Graph, merged: Mapping[Op, Op]) -> Graph:

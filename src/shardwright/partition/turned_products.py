@@ -15,16 +15,15 @@ Products stay whose operands are to be multiplied with different precisions, or 
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from operator import attrgetter
 
-from shardwright.ir.graph import Block, Graph, Op
+from shardwright.ir.graph import Graph, Op
 from shardwright.ir.ops import MANUAL
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
-from shardwright.partition.merged import read_counts, with_merged
+from shardwright.partition.merged import read_counts
 
-__all__ = ["TurnedProducts"]
+__all__ = ["turned_products"]
 
 _PRODUCT, _TRANSPOSE = "stablehlo.dot_general", "stablehlo.transpose"
 _NUMBERS, _PRECISIONS, _ORDER = "dot_dimension_numbers", "precision_config", "permutation"
@@ -32,27 +31,9 @@ _BATCH, _CONTRACTED = "batching_dimensions", "contracting_dimensions"
 _name = attrgetter("signature.name")
 
 
-class TurnedProducts:
-    """Turns products in programs that share blocks."""
-
-    def __init__(self) -> None:
-        """Nothing is known yet."""
-        self._made: dict[Block, Block] = {}
-
-    def of(self, graph: Graph) -> Graph:
-        """A propagated graph with products in the places of transpositions of products; itself where there are none.
-
-        The graph given is left as it is. Of one block the same block is made each time.
-        """
-        block = graph.main.block
-        made = self._made.get(block)
-        if made is None:
-            made = self._made[block] = with_merged(graph, _turned(block)).main.block
-        return graph if made is block else replace(graph, main=replace(graph.main, block=made))
-
-
-def _turned(block: Block) -> dict[Op, Op]:
+def turned_products(graph: Graph) -> dict[Op, Op]:
     """By the transpositions of products that nobody else reads, what is computed in their places."""
+    block = graph.main.block
     turned: dict[Op, Op] = {}
     for one in block.blocks(opaque=(MANUAL,)):
         names = list(map(_name, one.ops))

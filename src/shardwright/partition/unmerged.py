@@ -14,18 +14,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from operator import attrgetter
 from typing import TypeAlias
 
-from shardwright.ir.graph import Block, Graph, Op
+from shardwright.ir.graph import Graph, Op
 from shardwright.ir.ops import MANUAL
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
-from shardwright.partition.merged import with_merged
 
-__all__ = ["Unmerged", "dims_merged"]
+__all__ = ["dims_merged", "unmerged"]
 
 _PRODUCT, _REDUCTION, _RESHAPE = "stablehlo.dot_general", "stablehlo.reduce", "stablehlo.reshape"
 _NUMBERS, _DIMS = "dot_dimension_numbers", "dimensions"
@@ -36,27 +34,8 @@ Merged: TypeAlias = tuple[tuple[int, ...], ...]
 """For each dimension of a tensor those of another one that it is put together of."""
 
 
-class Unmerged:
-    """Takes dimensions apart in programs that share blocks."""
-
-    def __init__(self) -> None:
-        """Nothing is known yet."""
-        self._made: dict[Block, Block] = {}
-
-    def of(self, graph: Graph) -> Graph:
-        """A propagated graph that sums over dimensions before they are put together; itself where none are.
-
-        The graph given is left as it is. Of one block the same block is made each time.
-        """
-        block = graph.main.block
-        made = self._made.get(block)
-        if made is None:
-            made = self._made[block] = with_merged(graph, _unmerged(graph)).main.block
-        return graph if made is block else replace(graph, main=replace(graph.main, block=made))
-
-
-def _unmerged(graph: Graph) -> dict[Op, Op]:
-    """By the sums over dimensions that were put together, what is computed in their places."""
+def unmerged(graph: Graph) -> dict[Op, Op]:
+    """By the sums of a propagated graph over dimensions that were put together, what is computed in their places."""
     found: dict[Op, Op] = {}
     for block in graph.main.block.blocks(opaque=(MANUAL,)):
         names = list(map(_name, block.ops))
