@@ -199,10 +199,10 @@ def _notes(page: Page, summary: Summary) -> None:
     groups = _grouped(notes)
     if len(groups) > _MAX_NOTES:
         groups = _of_one_message(groups)
-    for note, times, again in groups[:_MAX_NOTES]:
+    for note, _, again in groups[:_MAX_NOTES]:
         cost = cost_text(note["bytes"], note["measure"], note["work"])
         place = f"{note['location']}: " if note["location"] else ""
-        page.line(f"{place}{note['op']}: {note['message']}{f', {cost}' if cost else ''}{again.format(f'{times:,}')}")
+        page.line(f"{place}{note['op']}: {note['message']}{f', {cost}' if cost else ''}{again}")
         if note["is_fallback"] and note["remedy"]:
             page.line(f"  change: {note['remedy']}")
     if len(groups) > _MAX_NOTES:
@@ -269,7 +269,10 @@ def _grouped(notes: Iterable[Summary]) -> list[_Group]:
     groups: dict[tuple[Any, ...], list[Summary]] = {}
     for note in notes:
         groups.setdefault((note["op"], note["location"], note["message"]), []).append(note)
-    found = [_Group(_added(alike), len(alike), " ({} times)" if len(alike) > 1 else "") for alike in groups.values()]
+    found = [
+        _Group(_added(alike), len(alike), f" ({len(alike)} times)" if len(alike) > 1 else "")
+        for alike in groups.values()
+    ]
     return sorted(found, key=_first_fallbacks)
 
 
@@ -279,12 +282,10 @@ def _of_one_message(groups: Iterable[_Group]) -> list[_Group]:
     for number, group in enumerate(groups):
         key = (number,) if group.note["is_fallback"] else (group.note["message"], group.note["measure"])
         found.setdefault(key, []).append(group)
-    said = [
-        _Group(_added([one.note for one in alike]), sum(one.times for one in alike), " ({} such, the costliest there)")
-        if len(alike) > 1
-        else alike[0]
-        for alike in found.values()
-    ]
+    said = list[_Group]()
+    for alike in found.values():
+        note, times = _added([one.note for one in alike]), sum(one.times for one in alike)
+        said.append(_Group(note, times, f" ({times:,} such, the costliest there)") if len(alike) > 1 else alike[0])
     return sorted(said, key=_first_fallbacks)
 
 
