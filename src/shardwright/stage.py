@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["ARGUMENTS", "DEFAULT_EFFORT", "EFFORTS", "OPTIMIZATIONS", "STAGES", "Stage"]
+__all__ = ["ARGUMENTS", "DEFAULT_EFFORT", "EFFORTS", "OPTIMIZATIONS", "STAGES", "TRIED_EFFORT", "Stage"]
 
 
 class Stage(Enum):
@@ -42,6 +42,11 @@ EFFORTS = {
 
 DEFAULT_EFFORT = "default"
 """How hard it does unasked: no harder than takes hardly any time beside what a compiler takes after it."""
+
+TRIED_EFFORT = "fast"
+"""How hard it does for trials of a plan: hundreds of them take no longer than one choice of all ops together, and are
+compared with each other.
+"""
 
 OPTIMIZATIONS = {
     "off": "they stay as the partitioner, or whoever made them explicit, wrote them",

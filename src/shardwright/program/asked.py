@@ -16,7 +16,7 @@ from shardwright.stage import ARGUMENTS, DEFAULT_EFFORT, EFFORTS, OPTIMIZATIONS
 if TYPE_CHECKING:
     from shardwright.plans.fit import Fit
 
-__all__ = ["MeshLike", "Shardings", "as_asked", "as_tried", "check_arguments", "jit_options"]
+__all__ = ["MeshLike", "Shardings", "as_asked", "check_arguments", "jit_options"]
 
 MeshLike: TypeAlias = Mesh | Mapping[str, int] | str | Any
 """A mesh as users have it: ours, axis sizes by name, `"data=2,model=4"`, or a `jax.sharding.Mesh`."""
@@ -38,13 +38,6 @@ def as_asked(fit: Fit | None, arguments: str | None, effort: str | None, optimiz
     _check_known("no such effort", chosen.effort, EFFORTS)
     _check_known("no such optimization", chosen.optimize, OPTIMIZATIONS)
     return chosen
-
-
-def as_tried(fit: Fit | None) -> Partitioning:
-    """How trials of a plan are partitioned: as the saved plan was that fitted, but each op by itself. Hundreds of them
-    take no longer then than one choice of all ops together, and they are compared with each other.
-    """
-    return as_asked(fit, None, "fast", None)
 
 
 def check_arguments(way: str, annotated: Graph) -> None:

@@ -21,8 +21,8 @@ from shardwright.cost.outcome import Outcome
 from shardwright.errors import ShardingError
 from shardwright.mesh import Mesh
 from shardwright.notation.modules import located_text
-from shardwright.program.asked import as_tried
 from shardwright.program.program import Plan, load
+from shardwright.stage import TRIED_EFFORT
 from shardwright.words import counted
 
 __all__ = ["Order", "Ordered", "axis_orders", "in_order"]
@@ -112,15 +112,16 @@ def axis_orders(plan: Plan, watch: Callable[[str], None] | None = None) -> Order
         )
     text, wide = located_text(plan.annotated), [name for name, size in mesh.axes if size > 1]
     rest = [name for name, size in mesh.axes if size == 1]
-    effort = as_tried(plan.fit).effort
     every, found = list(itertools.permutations(wide)), list[Order]()
     for number, order in enumerate(every, 1):
         if watch is not None:
             watch(f"order {number} of {len(every)}")
         placed = in_order(mesh, (*order, *rest))
         other = replace(load(_on(text, placed)).plan(plan.strategy, plan.conservative), fit=plan.fit)
-        found.append(Order(order, placed, other, other.partition(effort=effort).outcome))
-    return Ordered(plan.partition(effort=effort).outcome, tuple(sorted(found, key=lambda one: one.outcome.seconds)))
+        found.append(Order(order, placed, other, other.partition(effort=TRIED_EFFORT).outcome))
+    return Ordered(
+        plan.partition(effort=TRIED_EFFORT).outcome, tuple(sorted(found, key=lambda one: one.outcome.seconds))
+    )
 
 
 _MESH = re.compile(r"(sdy\.mesh @[^\s=]+ = <\[[^\]]+\])(?:, device_ids=\[[^\]]*\])?>")

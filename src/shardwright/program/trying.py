@@ -25,12 +25,12 @@ from shardwright.partition.again.program import Again, partitions_again
 from shardwright.partition.fewer_ops import FewerOps
 from shardwright.partition.localize.pieces import CannotGoOn
 from shardwright.partition.padding.sizes import is_uneven
-from shardwright.program.asked import as_tried
+from shardwright.program.asked import as_asked
 from shardwright.program.program import Plan
 from shardwright.propagation.method import method
 from shardwright.propagation.variants import Variants, has_priorities, variants_of
 from shardwright.sharding import TensorSharding
-from shardwright.stage import Stage
+from shardwright.stage import TRIED_EFFORT, Stage
 
 __all__ = ["Tried", "trying"]
 
@@ -61,8 +61,8 @@ def trying(plan: Plan) -> Trying | None:
 
 @uncollected
 def _trying(plan: Plan) -> Trying | None:
-    asked = as_tried(plan.fit)
-    if (asked.arguments, asked.effort, asked.optimize) != ("split", "fast", "off"):
+    asked = as_asked(plan.fit, None, TRIED_EFFORT, None)
+    if (asked.arguments, asked.optimize) != ("split", "off"):
         return None
     if plan.strategy == "rfc" or plan.graph.stage is not Stage.PROPAGATED or not _is_plain(plan.annotated):
         return None

@@ -1,8 +1,8 @@
 """Other shardings of arguments, one at a time, and what each would come to: all else stays as it was annotated.
 
 Arguments that lie alike, are of one type and differ only in the numbers in their names, as those of all layers do, are
-changed together. What a trial comes to is what the partitioner makes of it, none is guessed:
-each op split by itself.
+changed together. What a trial comes to is what the partitioner makes of it, each op split by itself; none
+is guessed.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from shardwright.ir.graph import Graph
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize, uncollected
 from shardwright.mesh import Mesh
-from shardwright.program.asked import as_tried
-from shardwright.program.program import Plan, Spmd
+from shardwright.program.program import Plan
 from shardwright.program.trying import trying
 from shardwright.sharding import TensorSharding
+from shardwright.stage import TRIED_EFFORT
 from shardwright.words import counted
 
 __all__ = ["Trial", "Tuned", "alternatives", "trials_of", "tried", "tune"]
@@ -131,7 +131,7 @@ def tried(plan: Plan, arguments: tuple[str, ...], sharding: TensorSharding) -> T
     if known is not None:
         return Trial(arguments, known.before, sharding, plan, known.outcome, known.changed)
     other = plan.with_arguments(dict.fromkeys(arguments, sharding))
-    outcome, changed = _partitioned(other).outcome, _changed(plan.graph, other.graph)
+    outcome, changed = other.partition(effort=TRIED_EFFORT).outcome, _changed(plan.graph, other.graph)
     before = plan.arguments[arguments[0]].closed()
     return Trial(arguments, before, sharding, plan, outcome, changed, is_afresh=True)
 
@@ -213,11 +213,7 @@ def _outcome(plan: Plan) -> Outcome:
     """What a plan comes to."""
     way = trying(plan)
     known = None if way is None else way.outcome(way.graph)
-    return _partitioned(plan).outcome if known is None else known
-
-
-def _partitioned(plan: Plan) -> Spmd:
-    return plan.partition(effort=as_tried(plan.fit).effort)
+    return plan.partition(effort=TRIED_EFFORT).outcome if known is None else known
 
 
 def _changed(one: Graph, other: Graph) -> int:
