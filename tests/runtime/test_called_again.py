@@ -95,6 +95,22 @@ def test_numbers_that_are_none_of_the_type_are_refused(number: Any) -> None:
         compiled(x, number)
 
 
+@pytest.mark.parametrize("committed", ["x", "key", "x and key"])
+def test_random_keys_are_brought_where_they_belong(committed: str) -> None:
+    def drawn(x: Any, keys: Any) -> Any:
+        return x + jax.vmap(lambda key: jax.random.normal(key, (16,)))(keys), keys
+
+    x, keys = jnp.asarray(X), jax.random.split(jax.random.key(0, impl="rbg"), 8)
+    expected, _ = drawn(x, keys)
+    first = jax.devices()[0]
+    args = [jax.device_put(one, first) if name in committed else one for name, one in (("x", x), ("key", keys))]
+    run = sw.jit(drawn, {"data": 8}, {"x": "data"})
+    for _ in range(2):
+        values, back = run(*args)
+        np.testing.assert_allclose(values, expected, rtol=1e-5, atol=1e-6)
+        assert (back == keys).all()
+
+
 def test_a_donated_array_is_refused_the_second_time() -> None:
     compiled = trained(donate_argnums=0).compile(trial=False)
     w = jax.device_put(W, compiled.in_shardings[0])

@@ -19,7 +19,7 @@ from shardwright.mesh import Mesh
 from shardwright.runtime.placement import laid_out
 from shardwright.runtime.python_calls import NO_CALLS, PythonCalls
 
-__all__ = ["Call", "JaxCall"]
+__all__ = ["Call", "JaxCall", "is_key"]
 
 _KEY_KINDS = ("threefry2x32", "rbg", "unsafe_rbg")
 
@@ -178,7 +178,7 @@ class JaxCall:
     def placed(self, leaves: Sequence[Any], place: Callable[[Any, Any], Any], shardings: Sequence[Any]) -> Any:
         """`(args, kwargs)` of the function, its leaves placed as the module's arguments lie; unused ones are zeros."""
         given = [
-            np.broadcast_to(np.zeros((), leaf.dtype), leaf.shape) if not _is_key(leaf.dtype) else own
+            np.broadcast_to(np.zeros((), leaf.dtype), leaf.shape) if not is_key(leaf.dtype) else own
             for own, leaf in zip(leaves, self.in_leaves, strict=True)
         ]
         for number, sharding in zip(self.kept, shardings, strict=True):
@@ -312,7 +312,7 @@ def _constrained(value: Any, sharding: Any, leaf: jax.ShapeDtypeStruct) -> Any:
 
 def _data(value: Any, leaf: jax.ShapeDtypeStruct) -> Any:
     """A leaf as the module takes it: random keys travel through it as plain integers."""
-    return jax.random.key_data(value) if _is_key(leaf.dtype) else value
+    return jax.random.key_data(value) if is_key(leaf.dtype) else value
 
 
 def _device(reference: Any) -> Any:
@@ -334,13 +334,14 @@ def _is_spread(value: Any) -> bool:
     return isinstance(value, jax.Array) and not value.is_fully_addressable
 
 
-def _is_key(dtype: Any) -> bool:
+def is_key(dtype: Any) -> bool:
+    """Whether arrays of a type are random keys."""
     return bool(jax.numpy.issubdtype(dtype, jax.dtypes.prng_key))
 
 
 def _logical(sharding: Any, leaf: jax.ShapeDtypeStruct) -> Any:
     """The sharding of a leaf; random keys have one dimension more in the module than in JAX."""
-    if not _is_key(leaf.dtype):
+    if not is_key(leaf.dtype):
         return sharding
     spec = jax.sharding.PartitionSpec(*tuple(sharding.spec)[: len(leaf.shape)])
     return jax.sharding.NamedSharding(sharding.mesh, spec, memory_kind=sharding.memory_kind)
@@ -348,7 +349,7 @@ def _logical(sharding: Any, leaf: jax.ShapeDtypeStruct) -> Any:
 
 def _wrapped(value: Any, leaf: jax.ShapeDtypeStruct) -> Any:
     """Random keys travel through a module as plain integers."""
-    if not _is_key(leaf.dtype):
+    if not is_key(leaf.dtype):
         return value
     return jax.random.wrap_key_data(value, impl=_key_kind(leaf.dtype))
 

@@ -13,7 +13,7 @@ from jax.experimental.layout import Format, Layout
 
 from shardwright.ir.types import TensorType
 from shardwright.runtime.arrays import numpy_dtype
-from shardwright.runtime.call import JaxCall
+from shardwright.runtime.call import JaxCall, is_key
 from shardwright.runtime.function import of_arrays, transformable
 from shardwright.runtime.inlined import Inlined
 from shardwright.runtime.shared import put
@@ -91,7 +91,9 @@ def _struct(type: TensorType, sharding: jax.sharding.NamedSharding) -> jax.Shape
 
 
 def placed(value: Any, sharding: jax.sharding.NamedSharding) -> Any:
-    """An array that lies so, its elements in the order that JAX gives them."""
+    """An array that lies so, its elements in the order that JAX gives them; random keys lie as their integers do."""
+    if is_key(getattr(value, "dtype", None)):
+        return jax.random.wrap_key_data(placed(jax.random.key_data(value), sharding), impl=jax.random.key_impl(value))
     array: Any = put(value, sharding)
     order = tuple(range(array.ndim))
     layout = array.format.layout
