@@ -70,7 +70,11 @@ class Explicit:
 
 @uncollected
 def materialize(
-    graph: Graph, annotated: Graph | None = None, effort: str = "fast", with_reasons: bool = False
+    graph: Graph,
+    annotated: Graph | None = None,
+    effort: str = "fast",
+    with_reasons: bool = False,
+    most_held: float | None = None,
 ) -> Explicit:
     """Make every communication of a propagated graph explicit. The graph given is left as it is.
 
@@ -83,6 +87,8 @@ def materialize(
             are kept, of which propagation leaves only what divides.
         effort: How hard to look for how ops are best split, one of `EFFORTS`.
         with_reasons: Whether it is told why ops are split as they are.
+        most_held: Bytes that a device may hold of a tensor where ops are chosen together, but for what it holds of it
+            where each op is split by itself; as the effort has it where that is not said.
 
     Raises:
         ShardingError: an op that has no meaning on one device, a value without sharding, no mesh, or a sharding that
@@ -101,7 +107,7 @@ def materialize(
     padded = pad_uneven(with_cut_pads(with_rolls(stated)))
     given = Given(is_told=effort == "fast")  # a search tells of what it ends with
     graph, targets, decisions = _decided(with_fewer_ops(padded.graph), given)
-    decisions, searched = _searched(graph, effort, decisions, targets)
+    decisions, searched = _searched(graph, effort, decisions, targets, most_held)
     reasons = _reasons(graph, decisions) if with_reasons else None
     explicit = recognize(write(graph, decisions))
     notes = (
@@ -144,7 +150,9 @@ def _as_it_is(graph: Graph, told: Iterable[Note], with_reasons: bool) -> Explici
     return Explicit(_with_results(graph), (*told, *unread_notes(graph)), reasons=() if with_reasons else None)
 
 
-def _searched(graph: Graph, effort: str, decisions: Decisions, targets: Targets) -> tuple[Decisions, Searched | None]:
+def _searched(
+    graph: Graph, effort: str, decisions: Decisions, targets: Targets, most_held: float | None
+) -> tuple[Decisions, Searched | None]:
     """What is decided with an effort, and what a search for it came to."""
     if effort == "fast":
         return decisions, None
@@ -153,7 +161,7 @@ def _searched(graph: Graph, effort: str, decisions: Decisions, targets: Targets)
 
     if effort == "lean":
         return search(graph, "default", decisions, most_each(graph, decisions), targets)
-    return search(graph, effort, decisions, targets=targets)
+    return search(graph, effort, decisions, most_held, targets)
 
 
 def _reasons(graph: Graph, decisions: Decisions) -> tuple[Reason, ...]:

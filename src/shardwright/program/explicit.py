@@ -7,6 +7,9 @@ where the search ends elsewhere, and of both the better one is taken (`optimize.
 much more beside its arguments and results. Where that is not what the search came to, one in which each tensor is
 hardly larger on a device than op by op is looked at as well.
 
+Where devices have no room for what the search came to, it is made again with less to be held of any tensor than was of
+the largest: a stack of weights that is gathered in front of a loop takes hardly less time than its layers one by one.
+
 Where collectives stay as they are, that is looked at only where a search may have come to hold much more, or more than
 devices have room for.
 
@@ -37,6 +40,9 @@ __all__ = ["MadeExplicit", "made_explicit"]
 
 _ALONE = "each op is split by itself"
 _LEAN = "ops are split so that hardly more is held of any tensor than where each is split by itself"
+_WITHIN = "ops are split so that less is held of large tensors"
+_PARTS = 2, 4, 16
+"""What part of the largest tensor, or of the room that there is, may be held of any where devices lack room."""
 _FULL = 0.5
 """What part of the memory may be all of it, as versions of values and what is padded take some too."""
 _BESIDE = "beside what a search for less time came to"
@@ -89,6 +95,9 @@ def made_explicit(
         return found
     alone = making.improved(making.explicit("fast"))
     demand, other = _demand(alone), _demand(found)
+    fits = _fitting(making, effort, found, other) if other.excess else None
+    if fits is not None and not demand.is_better(_demand(fits)):
+        return fits
     if not demand.is_better(other):
         return found
     explicit = making.explicit("lean")
@@ -111,10 +120,10 @@ class _Making:
     clock: Clock
     with_reasons: bool
 
-    def explicit(self, effort: str) -> Explicit:
-        """The explicit program as an effort has it."""
+    def explicit(self, effort: str, most_held: float | None = None) -> Explicit:
+        """The explicit program as an effort has it, so many bytes of a tensor held where that is said."""
         with self.clock.stage("materialize"):
-            return materialize(self.graph, self.annotated, effort, self.with_reasons)
+            return materialize(self.graph, self.annotated, effort, self.with_reasons, most_held)
 
     def over_a_link(self, effort: str) -> Explicit:
         """The same, decided as if devices had one link each."""
@@ -183,6 +192,32 @@ def _lean(making: _Making) -> MadeExplicit:
         if explicit.searched is not None and demand.is_within(most) and demand.is_worth_it(least):
             return _told(lean, _LEAN, demand, fastest, explicit.searched)
     return _told(alone, _ALONE, least, fastest, _searched_in_vain(searched))
+
+
+def _fitting(making: _Making, effort: str, found: MadeExplicit, demand: Demand) -> MadeExplicit | None:
+    """What a search comes to that may hold less of each tensor, where devices have no room for what one came to: the
+    first that they have room for, else what is nearest to that, if it is nearer. `None` where arguments and results are
+    more than there is room for by themselves, or all that is found is each op by itself.
+    """
+    from shardwright.partition.search.held import bytes_held  # a search has been made
+
+    most, graph = current_hardware().memory_bytes, found.graph
+    assert most is not None, "something was held beyond it"
+    if most <= demand.boundary:
+        return None
+    held = (bytes_held(type, layout) for type, layout in zip(graph.types, graph.shardings, strict=True))
+    largest, nearest = min(most - demand.boundary, max(held, default=0)), None
+    for part in _PARTS:
+        explicit = making.explicit(effort, largest / part)
+        if explicit.searched is None or not explicit.searched.otherwise:
+            break
+        made = making.improved(explicit)
+        less = _demand(made)
+        if less.is_better(demand if nearest is None else _demand(nearest)):
+            nearest = _told(made, _WITHIN, less, demand, explicit.searched)
+        if not less.excess:
+            break
+    return nearest
 
 
 def _may_hold_much_more(searched: Searched) -> bool:
