@@ -63,3 +63,26 @@ def test_collectives_beside_a_manual_computation_are_left_out_of_what_xla_partit
     left = annotated(spmd.plan.annotated, spmd.in_shardings, spmd.out_shardings)
     assert "sdy.all_reduce" not in {op.name for op in left.walk()}
     assert not any(sharding.partial for sharding in left.different_shardings)
+
+
+def test_reshards_edges_and_calls_beside_a_manual_computation_are_verified() -> None:
+    spmd = load("""
+    sdy.mesh @mesh = <["x"=2]>
+    func.func private @f(%a: tensor<8x8xf32>, %b: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>})
+        -> tensor<8x8xf32> {
+      %0 = stablehlo.add %a, %b : tensor<8x8xf32>
+      return %0 : tensor<8x8xf32>
+    }
+    func.func @main(%x: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> tensor<8x8xf32> {
+      %0 = func.call @f(%x, %x) : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+      %1 = sdy.reshard %0 <@mesh, [{}, {"x"}]> : tensor<8x8xf32>
+      %2 = stablehlo.optimization_barrier %1 : tensor<8x8xf32>
+      %3 = sdy.data_flow_edge %2 : tensor<8x8xf32>
+      %4 = sdy.manual_computation(%3) in_shardings=[<@mesh, [{"x"}, {}]>] out_shardings=[<@mesh, [{"x"}, {}]>]
+          manual_axes={"x"} (%a: tensor<4x8xf32>) {
+        %5 = stablehlo.negate %a : tensor<4x8xf32>
+        sdy.return %5 : tensor<4x8xf32>
+      } : (tensor<8x8xf32>) -> tensor<8x8xf32>
+      return %4 : tensor<8x8xf32>
+    }""").plan()
+    assert spmd.partition().verify().ok

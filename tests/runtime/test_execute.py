@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import ml_dtypes
@@ -134,6 +135,19 @@ def test_a_process_that_dies_is_a_diagnostic(monkeypatch: pytest.MonkeyPatch) ->
     assert caught.value.diagnostic.cause.startswith("it is the program for one device; its last words:")
     assert "xla_no_such_flag" in caught.value.diagnostic.cause
     assert caught.value.diagnostic.remedy
+
+
+def test_what_results_are_held_against_is_named_where_xla_ends_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XLA_FLAGS", "--xla_no_such_flag=1")
+    sharding = TensorSharding.of(Mesh(x=2), [["x"]])
+    job = Job("module {}", (np.ones(8),), sharding.mesh, (sharding,), (sharding,), (TensorType((8,), "f64"),))
+    for each, which in (
+        (job, "the per-device program, on 2"),
+        (replace(job, partitioned=True), "the annotated program"),
+    ):
+        with pytest.raises(ShardingError) as caught:
+            run_jobs([each])
+        assert caught.value.diagnostic.cause.startswith(f"it is {which}")
 
 
 @pytest.mark.parametrize(("said", "least"), [("", 6), ("64", 64), ("many", 6)])

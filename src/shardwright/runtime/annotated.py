@@ -20,6 +20,7 @@ from shardwright.sharding import TensorSharding, replicated
 __all__ = ["annotated", "needs_devices"]
 
 _CONSTRAINT = "sdy.sharding_constraint"
+_LEFT_OUT = COLLECTIVES.keys() | {"sdy.data_flow_edge", "sdy.reshard"}
 
 
 def needs_devices(graph: Graph) -> bool:
@@ -31,7 +32,8 @@ def annotated(graph: Graph, in_shardings: Sequence[TensorSharding], out_sharding
     """The program with what divides of these shardings at its boundary: of an uneven one XLA's partitioner takes it.
 
     Collectives of the `sdy` dialect are left out, of which XLA's partitioner makes nothing: where shapes are global
-    they move data and change none. Those of a manual computation's body that are written for its devices stay.
+    they move data and change none. So are reshards and edges, and calls with shardings are what they call: XLA reads
+    none of these as they stand. Collectives of a manual computation's body that are written for its devices stay.
 
     Raises:
         ShardingError: a layout at the boundary that XLA's partitioner does not know.
@@ -70,8 +72,10 @@ class _Annotated(Variant):
         return made
 
     def op(self, op: Op, into: list[Op]) -> None:
-        if op.name in COLLECTIVES or (op.name in OWN_COLLECTIVES and _is_alone(op.signature, self.source)):
+        if op.name in _LEFT_OUT or (op.name in OWN_COLLECTIVES and _is_alone(op.signature, self.source)):
             self.pass_on(op)
+        elif op.name == "sdy.named_computation":
+            self.inline(op, into)
         elif is_by_hand(op.signature):
             self._by_hand(op, into)
         elif op.name == MANUAL:

@@ -215,9 +215,8 @@ def _work(folder: Path, devices: int, timeout: float, pipe: tuple[int, ...]) -> 
 
 def _died(job: Job, status: int | None, folder: Path, timeout: float) -> WorkerDied:
     """What to say of a job of which a worker left no result."""
-    which = "the program for one device" if job.mesh is None else f"the per-device program, on {job.devices} devices"
     lines = last_lines(folder / "stderr")
-    cause = f"it is {which}" + (f"; its last words:\n{lines}" if lines else "")
+    cause = f"it is {_which(job)}" + (f"; its last words:\n{lines}" if lines else "")
     if status is None:
         return WorkerDied(
             f"running the program took longer than {timeout:g} seconds",
@@ -236,6 +235,15 @@ def _died(job: Job, status: int | None, folder: Path, timeout: float) -> WorkerD
     else:
         remedy = "change what its last words name, or run parts of the program to find what XLA fails on"
     return WorkerDied(f"the process that runs the program {ending(status)}", cause=cause, remedy=remedy)
+
+
+def _which(job: Job) -> str:
+    """Which program a job is."""
+    if job.mesh is None:
+        return "the program for one device"
+    if job.partitioned:
+        return f"the annotated program, which XLA partitions to hold results against, on {job.devices} devices"
+    return f"the per-device program, on {job.devices} devices"
 
 
 def environment_of(devices: int) -> dict[str, str]:
