@@ -53,6 +53,17 @@ def product(result: str, output: str = "") -> str:
     }}"""
 
 
+def test_a_sharding_group_in_an_explicit_program_is_no_collective() -> None:
+    made = explicit(f"""
+    func.func @main(%a: tensor<512xf32> {sharded('{"y"}')}) -> tensor<512xf32> {{
+      %0 = sdy.all_gather [{{"y"}}] %a out_sharding=<@mesh, [{{}}]> : tensor<512xf32>
+      sdy.sharding_group %0 group_id = 0 : tensor<512xf32>
+      return %0 : tensor<512xf32>
+    }}""")
+    assert communication(made.graph) == {"sdy.all_gather": 1, "sdy.sharding_group": 1}
+    assert "sdy." not in "".join(localize(made.graph).op_names())
+
+
 def test_a_contraction_along_an_axis_is_reduced() -> None:
     assert communication(explicit(product(value("{}", "{}"))).graph) == {"sdy.all_reduce": 1}
 

@@ -85,7 +85,7 @@ class _Checker:
                 self.op(op)
 
     def op(self, op: Op) -> None:
-        if self.is_at_boundary(op):
+        if self.is_at_boundary(op) or op.name == "sdy.sharding_group":  # which has told propagation all that it tells
             return
         if op.regions:
             self.regions(op)
