@@ -28,6 +28,7 @@ from shardwright.ir.context import context, ir, load_module
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.runtime.arrays import Array, numpy_dtype
+from shardwright.runtime.ascii_names import with_ascii_names
 from shardwright.runtime.contributions import contributed
 from shardwright.runtime.enclosed import enclose
 from shardwright.runtime.jobs import Execution, Job
@@ -241,7 +242,7 @@ def _with_main(text: str) -> tuple[ir.Module, ir.Operation]:
     Raises:
         ShardingError: no function is the entry.
     """
-    module = load_module(text)
+    module = with_ascii_names(load_module(text))
     functions = [view.operation for view in module.body.operations if view.operation.name == "func.func"]
     named = [function for function in functions if ir.StringAttr(function.attributes["sym_name"]).value == "main"]
     entries = named or [function for function in functions if _is_public(function)]
