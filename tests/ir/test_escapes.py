@@ -55,3 +55,4 @@ def test_what_is_no_text_is_refused(content: str | bytes) -> None:
     assert told.message == "the file is neither MLIR text nor MLIR bytecode"
     assert told.location == "f.bin"
     assert "UTF-8" in told.cause or "NUL" in told.cause
+    assert "sw.load_exported" in told.remedy  # what `shardwright export` wrote is no text either

@@ -107,7 +107,7 @@ def _no_text(cause: str, name: str) -> ShardingError:
         location=name,
         cause=cause,
         remedy="give StableHLO text, MLIR bytecode or a StableHLO portable artifact; "
-        "what jax.export serialized goes to sw.from_jax",
+        "what jax.export serialized goes to sw.from_jax, and what `shardwright export` wrote to sw.load_exported",
     )
 
 
