@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
+from shardwright.memo import memoize
 from shardwright.reshard.atoms import (
     EXCHANGE,
     GATHER,
@@ -290,16 +291,12 @@ class Edges:
         yield from self.before_target.get(counts, ())
 
     @cached_property
-    def before_target(self) -> dict[tuple[int, ...], list[Layout]]:
+    def before_target(self) -> Mapping[tuple[int, ...], tuple[Layout, ...]]:
         """Shard counts → layouts of these that may lead to the target by all_to_all and all_gather."""
-        by_counts: dict[tuple[int, ...], list[Layout]] = {}
         if len(set(self.sizes)) == 1 and not self.tries_all:
-            return by_counts
-        for wider in self.wider(self.problem.target, self.beside_target):
-            exchanged = itertools.chain(*[ways for _, ways in self.all_to_alls.of(wider, tuple(map(len, wider)))])
-            for layout in exchanged:
-                by_counts.setdefault(tuple(map(self.count, layout)), []).append(layout)
-        return by_counts
+            return {}
+        of, target = self.problem, self.problem.target
+        return _before(Problem(of.sizes, of.lengths, target, target, (), (), of.clashes, permute=False))
 
     def wider(self, layout: Layout, spare: frozenset[int]) -> Iterator[Layout]:
         """`layout`, and `layout` with some of `spare` appended, each of which can be in use together with it."""
@@ -363,6 +360,17 @@ class Edges:
                     sent += self.far.of_gather(held // size, atoms)
                     there = SearchState(after, left, state.permuted, "")
                     yield self.going_on(state, f"{SCATTER} {turn} {dim:02}", Edge(sent, 1, SCATTER, there))
+
+
+@memoize
+def _before(problem: Problem) -> dict[tuple[int, ...], tuple[Layout, ...]]:
+    """As of `Edges.before_target`, each once, of a problem of which nothing but its target is read: many share one."""
+    edges, found = Edges(problem), dict[tuple[int, ...], dict[Layout, None]]()
+    for wider in dict.fromkeys(edges.wider(problem.target, edges.beside_target)):
+        exchanged = edges.all_to_alls.of(wider, tuple(map(len, wider)))
+        for layout in itertools.chain.from_iterable([layouts for _, layouts in exchanged]):
+            found.setdefault(tuple(map(edges.count, layout)), {})[layout] = None
+    return {counts: tuple(layouts) for counts, layouts in found.items()}
 
 
 def _names_once(before: Layout, after: Layout) -> bool:
