@@ -142,12 +142,11 @@ class Edges:
 
     def to_send(self, state: SearchState) -> int:
         """What a device must send at least; on a torus, what goes over its busiest link, in parts of `unit`."""
-        if not self.over:
-            return self._to_send(state)
         place = state.layout, state.partial, state.permuted
         known = self.bounds.get(place)
         if known is None:
-            known = self.bounds[place] = self.over.to_send(state, self._to_send(state))
+            sent = self._to_send(state)
+            known = self.bounds[place] = self.over.to_send(state, sent) if self.over else sent
         return known
 
     def _to_send(self, state: SearchState) -> int:
