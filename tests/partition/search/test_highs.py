@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import highspy
 import numpy as np
 import pytest
@@ -10,11 +12,11 @@ from shardwright.partition.search import highs
 from shardwright.partition.search.highs import Minimum, Rows, minimum
 
 
-def _cheapest_cover() -> Minimum | None:
+def _cheapest_cover(relaxes: bool = False, most: float = math.inf) -> Minimum | None:
     """`x + y + z >= 2`, the last one entered as two halves."""
     numbers, variables = np.array([0, 0, 0, 0]), np.array([0, 1, 2, 2])
     rows = Rows(numbers, variables, np.array([1.0, 1.0, 0.5, 0.5]), np.array([2.0]), np.array([np.inf]))
-    return minimum(np.array([3.0, 1.0, 0.75]), 3, rows, 1e-6, 1_000)
+    return minimum(np.array([3.0, 1.0, 0.75]), 3, rows, 1e-6, 1_000, relaxes, most)
 
 
 def test_the_least_is_found_and_proven() -> None:
@@ -22,6 +24,16 @@ def test_the_least_is_found_and_proven() -> None:
     assert found is not None
     assert found.values.tolist() == [0, 0, 2]
     assert found.costs == found.bound == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize("relaxes", [True, False])
+def test_what_costs_more_than_it_may_is_not_looked_for(relaxes: bool) -> None:
+    enough, too_little = (_cheapest_cover(relaxes, most) for most in (1.6, 1.4))
+    assert enough is not None
+    assert too_little is not None
+    assert enough.costs == pytest.approx(1.5)
+    assert too_little.costs == math.inf
+    assert 1.4 <= too_little.bound <= 1.5 * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -54,7 +55,7 @@ class Minimum(NamedTuple):
 
     Attributes:
         values: Of each variable.
-        costs: What they cost.
+        costs: What they cost; infinite where none were found since all cost more than they may.
         bound: What any others do at least.
     """
 
@@ -63,7 +64,9 @@ class Minimum(NamedTuple):
     bound: float
 
 
-def minimum(costs: Seconds, whole: int, rows: Rows, gap: float, nodes: int, relaxes: bool = False) -> Minimum | None:
+def minimum(
+    costs: Seconds, whole: int, rows: Rows, gap: float, nodes: int, relaxes: bool = False, most: float = math.inf
+) -> Minimum | None:
     """Values of variables, at least 0, that cost the least; `None` where there are none, or none were found in time.
 
     Arguments:
@@ -75,15 +78,16 @@ def minimum(costs: Seconds, whole: int, rows: Rows, gap: float, nodes: int, rela
             too.
         relaxes: Whether any numbers are looked for first: where those that cost least are whole, or the best whole ones
             among variables that they use are near enough, that is all, and takes half as long, or a fifth.
+        most: What they may cost: values that cost more are not looked for.
     """
     program = _program(costs, whole, rows)
-    near = _near(program, whole, gap, nodes) if relaxes else None
-    return near or _in_whole_numbers(program, gap, nodes)
+    near = _near(program, whole, gap, nodes, most) if relaxes else None
+    return near or _in_whole_numbers(program, gap, nodes, most)
 
 
-def _in_whole_numbers(program: highspy.HighsLp, gap: float, nodes: int) -> Minimum | None:
+def _in_whole_numbers(program: highspy.HighsLp, gap: float, nodes: int, most: float) -> Minimum | None:
     """What costs the least with those variables whole numbers that are to be; see `minimum`."""
-    solver = _solver({"mip_rel_gap": gap, "mip_max_nodes": nodes})
+    solver = _solver({"mip_rel_gap": gap, "mip_max_nodes": nodes, "objective_bound": most})
     looks = itertools.count(1)
 
     def go_on(event: Any) -> None:
@@ -94,11 +98,13 @@ def _in_whole_numbers(program: highspy.HighsLp, gap: float, nodes: int) -> Minim
     assert highspy.HighsStatus.kError not in done, "HiGHS takes any program whose rows are numbers"
     info = solver.getInfo()
     if info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
-        return None
+        is_proven = solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible
+        bound = most if is_proven else min(info.mip_dual_bound, most)
+        return Minimum(np.zeros(program.num_col_), math.inf, bound) if math.isfinite(bound) else None
     return Minimum(np.array(solver.getSolution().col_value), info.objective_function_value, info.mip_dual_bound)
 
 
-def _near(program: highspy.HighsLp, whole: int, gap: float, nodes: int) -> Minimum | None:
+def _near(program: highspy.HighsLp, whole: int, gap: float, nodes: int, most: float) -> Minimum | None:
     """What costs the least of variables that are used where none need be a whole number; `None` if less might.
 
     Source: Danna, Rothberg and Le Pape, "Exploring relaxation induced neighborhoods to improve MIP solutions" (2005),
@@ -111,12 +117,14 @@ def _near(program: highspy.HighsLp, whole: int, gap: float, nodes: int) -> Minim
     if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
         return None
     least = solver.getInfo().objective_function_value
+    if least > most:
+        return Minimum(values, math.inf, least)
     if np.abs(values[:whole] - values[:whole].round()).max(initial=0.0) <= _WHOLE:
         return Minimum(values, least, least)
-    most = program.col_upper_
-    program.col_upper_ = np.concatenate([np.where(values[:whole] > _WHOLE, np.inf, 0.0), most[whole:]])
-    found = _in_whole_numbers(program, gap, nodes)
-    program.col_upper_ = most
+    upper = program.col_upper_
+    program.col_upper_ = np.concatenate([np.where(values[:whole] > _WHOLE, np.inf, 0.0), upper[whole:]])
+    found = _in_whole_numbers(program, gap, nodes, most)
+    program.col_upper_ = upper
     return found._replace(bound=least) if found is not None and found.costs <= least * (1 + gap) else None
 
 

@@ -11,6 +11,7 @@ It is mostly solved to the proven optimum, and twice to the same one (`highs`).
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
@@ -40,12 +41,14 @@ class Limits(NamedTuple):
         work: Entries that it may have in all parts into which it is divided to prove what is best; most need not be.
         relaxes: Whether its linear relaxation is solved first: mostly that is whole where a choice is known that is
             nearly the best. Where there is nothing to choose but versions of values it is all there is.
+        known: Seconds that some choice is known to take: none is looked for that takes more.
     """
 
     entries: int
     gap: float
     work: int
     relaxes: bool = False
+    known: float = math.inf
 
 
 def solve(
@@ -61,7 +64,8 @@ def solve(
         limits: What bounds the time that it takes.
 
     Returns:
-        The choice; `None` where the program is too large, which then counts as none, or there is no choice.
+        The choice; `None` where the program is too large, which then counts as none, or there is no choice. It takes
+        forever where all that there are take more than is known to be enough.
     """
     try:
         program = _Program(graph, distances, in_full, most, limits.entries)
@@ -118,7 +122,8 @@ class _Program:
         entries = (np.concatenate(parts) for parts in zip(*self.entries, strict=True))
         rows = Rows(*entries, *(np.concatenate(parts) for parts in zip(*self.limits, strict=True)))
         relaxes = limits.relaxes or self.whole == len(self.ways)
-        found = minimum(costs, self.whole, rows, limits.gap, max(1, limits.work // self.filled), relaxes)
+        nodes, most = max(1, limits.work // self.filled), limits.known / self.most
+        found = minimum(costs, self.whole, rows, limits.gap, nodes, relaxes, most)
         if found is None:
             return None
         chosen = tuple([int(np.argmax(found.values[ways])) for ways in self.ways])

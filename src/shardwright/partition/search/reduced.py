@@ -126,16 +126,16 @@ class Reduced:
             told = self.among([np.array([way]) for way in found.ways], distances, in_full)
             found = told or replace(found, seconds=math.inf)
         least = self.messages.of_ways()
+        limit = min(known, found.seconds) * (1 + _CLOSE) + 1e-12 * self.most
         # where the bound is tight, the best is mostly among few ways of each node
         soon = None if in_full else self.among(self.few(least, _FEW[1]), distances, in_full)
         if soon is not None and soon.seconds <= bound * (1 + self.each.gap):
             self.found = soon.ways
             return replace(soon, bound=min(soon.seconds, bound))
-        limit = min(known, found.seconds) * (1 + _CLOSE) + 1e-12 * self.most
-        whole = self.among(_kept(least, limit), distances, in_full)
+        whole = self.among(_kept(least, limit), distances, in_full, limit)
         if whole is not None:  # with any way that was left out it takes more than the limit
             bound = max(bound, min(whole.bound, limit))
-        some = whole or self.among_some(least, distances, in_full)
+        some = whole or self.among_some(least, distances, in_full, limit)
         best = min([one for one in (found, soon, some) if one], key=attrgetter("seconds"))
         self.found = best.ways
         return replace(best, bound=min(best.seconds, max(bound, 0.0))) if math.isfinite(best.seconds) else None
@@ -195,10 +195,12 @@ class Reduced:
         with self.messages.aside():  # plain passes tell more clearly what to choose, and lead less far
             return self.read_off(distances, onward=False)
 
-    def among_some(self, least: Sequence[Seconds], distances: Distances, in_full: Collection[int]) -> Solution | None:
+    def among_some(
+        self, least: Sequence[Seconds], distances: Distances, in_full: Collection[int], known: float
+    ) -> Solution | None:
         """The best choice among ways of choices that may take least, and what was found: as many as may be."""
         for most in _FEW:
-            among = self.among(self.few(least, most), distances, in_full)
+            among = self.among(self.few(least, most), distances, in_full, known)
             if among is not None:
                 return among
         return None
@@ -208,12 +210,16 @@ class Reduced:
         few = [np.sort(np.argsort(of_node, kind="stable")[:most]) for of_node in least]
         return [np.union1d(ways, way) for ways, way in zip(few, self.found, strict=True)]
 
-    def among(self, kept: Sequence[Numbers], distances: Distances, in_full: Collection[int]) -> Solution | None:
-        """The best choice among some ways; `None` if they are too many."""
-        limits = self.each._replace(entries=min(self.each.entries, self.left))
+    def among(
+        self, kept: Sequence[Numbers], distances: Distances, in_full: Collection[int], known: float = math.inf
+    ) -> Solution | None:
+        """The best choice among some ways; `None` if they are too many. It takes forever where all take more than is
+        known to be enough.
+        """
+        limits = self.each._replace(entries=min(self.each.entries, self.left), known=known)
         found, size = solve(self.graph.restricted(kept), distances, in_full, self.most, limits)
         self.left -= size
-        if found is None or found.seconds > 5 * self.most:
+        if found is None or 5 * self.most < found.seconds < math.inf:
             return None
         return replace(found, ways=tuple([int(ways[way]) for ways, way in zip(kept, found.ways, strict=True)]))
 
