@@ -48,7 +48,7 @@ def test_where_nothing_fits_what_holds_least_is_taken(made: Plan) -> None:
 
 
 def scanned(w: Any, x: Any) -> Any:
-    def loss(w: Any) -> jax.Array:
+    def loss(w: Any) -> Any:
         @jax.checkpoint
         def layer(x: Any, w: Any) -> Any:
             return x + jnp.tanh(x @ w["up"]) @ w["down"], None
