@@ -88,7 +88,7 @@ def materialize(
         effort: How hard to look for how ops are best split, one of `EFFORTS`.
         with_reasons: Whether it is told why ops are split as they are.
         most_held: Bytes that a device may hold of a tensor where ops are chosen together, but for what it holds of it
-            where each op is split by itself; as the effort has it where that is not said.
+            where each op is split by itself; as the effort has it where that is not said, and always for `lean`.
 
     Raises:
         ShardingError: an op that has no meaning on one device, a value without sharding, no mesh, or a sharding that

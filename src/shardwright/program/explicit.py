@@ -95,8 +95,8 @@ def made_explicit(
         return found
     alone = making.improved(making.explicit("fast"))
     demand, other = _demand(alone), _demand(found)
-    fits = _fitting(making, effort, found, other) if other.excess else None
-    if fits is not None and not demand.is_better(_demand(fits)):
+    fits, less = _fitting(making, effort, found, other) if other.excess else (None, other)
+    if fits is not None and not demand.is_better(less):
         return fits
     if not demand.is_better(other):
         return found
@@ -194,30 +194,31 @@ def _lean(making: _Making) -> MadeExplicit:
     return _told(alone, _ALONE, least, fastest, _searched_in_vain(searched))
 
 
-def _fitting(making: _Making, effort: str, found: MadeExplicit, demand: Demand) -> MadeExplicit | None:
+def _fitting(making: _Making, effort: str, found: MadeExplicit, demand: Demand) -> tuple[MadeExplicit | None, Demand]:
     """What a search comes to that may hold less of each tensor, where devices have no room for what one came to: the
-    first that they have room for, else what is nearest to that, if it is nearer. `None` where arguments and results are
-    more than there is room for by themselves, or all that is found is each op by itself.
+    first that they have room for, else what is nearest to that, if it is nearer; and what it asks of each device.
+    `None` where arguments and results are more than there is room for by themselves, or all that is found is each op by
+    itself.
     """
     from shardwright.partition.search.held import bytes_held  # a search has been made
 
     most, graph = current_hardware().memory_bytes, found.graph
     assert most is not None, "something was held beyond it"
     if most <= demand.boundary:
-        return None
+        return None, demand
     held = (bytes_held(type, layout) for type, layout in zip(graph.types, graph.shardings, strict=True))
-    largest, nearest = min(most - demand.boundary, max(held, default=0)), None
+    largest, nearest, least = min(most - demand.boundary, max(held, default=0)), None, demand
     for part in _PARTS:
         explicit = making.explicit(effort, largest / part)
         if explicit.searched is None or not explicit.searched.otherwise:
             break
         made = making.improved(explicit)
         less = _demand(made)
-        if less.is_better(demand if nearest is None else _demand(nearest)):
-            nearest = _told(made, _WITHIN, less, demand, explicit.searched)
+        if less.is_better(least):
+            nearest, least = _told(made, _WITHIN, less, demand, explicit.searched), less
         if not less.excess:
             break
-    return nearest
+    return nearest, least
 
 
 def _may_hold_much_more(searched: Searched) -> bool:

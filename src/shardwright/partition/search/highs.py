@@ -54,7 +54,7 @@ class Minimum(NamedTuple):
     """What was found.
 
     Attributes:
-        values: Of each variable.
+        values: Of each variable; they mean nothing where none were found.
         costs: What they cost; infinite where none were found since all cost more than they may.
         bound: What any others do at least.
     """
