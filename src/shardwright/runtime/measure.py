@@ -13,15 +13,20 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 __all__ = ["main"]
 
+_InARow: TypeAlias = Callable[[Any, Any], Any]
+"""What a tensor comes to when something is done to it so many times."""
+
 _REPETITIONS = 5
+_LEAST_REPETITIONS = 2
 _IN_A_ROW = 16
 _PRODUCTS = {
     "compute": (jnp.bfloat16, "default"),
@@ -55,7 +60,7 @@ def main(arguments: list[str]) -> int:
             "devices": len(devices),
             "memory": (devices[0].memory_stats() or {}).get("bytes_limit"),
             "products": products,
-            "parts": _in_parts(mesh, int(products["compute"]["side"])) if "compute" in products else None,
+            "parts": _in_parts(mesh, int(products["compute"]["side"]), patience) if "compute" in products else None,
             "copy": _copy(mesh, patience),
             "collectives": list(_collectives(mesh, patience)) if len(devices) > 1 else [],
         }
@@ -74,7 +79,7 @@ def _product(mesh: Mesh, name: str, patience: float) -> dict[str, float] | None:
     measured, side = None, _FIRST_SIDE
     while side <= _LAST_SIDE:
         try:
-            seconds = _least(multiply, _drawn(mesh, side, dtype))
+            seconds = _least(jax.jit(multiply), patience, _drawn(mesh, side, dtype))
         except Exception:  # XLA's own, of several classes: the devices have no such products, or no room for them
             return measured
         measured = {"side": side, "operations": 2.0 * side**3, "seconds": seconds}
@@ -84,7 +89,7 @@ def _product(mesh: Mesh, name: str, patience: float) -> dict[str, float] | None:
     return measured
 
 
-def _in_parts(mesh: Mesh, side: int) -> dict[str, float]:
+def _in_parts(mesh: Mesh, side: int, patience: float) -> dict[str, float]:
     """What a product of square matrices takes on each device, whole and part by part."""
 
     def multiply(operands: tuple[list[Any], Any]) -> list[Any]:
@@ -96,7 +101,8 @@ def _in_parts(mesh: Mesh, side: int) -> dict[str, float]:
         return made
 
     x = _drawn(mesh, side, jnp.bfloat16)
-    whole, parts = (_least(multiply, (jnp.split(x, count, axis=1), x)) for count in (1, _PARTS))
+    run = jax.jit(multiply)
+    whole, parts = (_least(run, patience, (jnp.split(x, count, axis=1), x)) for count in (1, _PARTS))
     return {"side": side, "parts": _PARTS, "whole": whole, "seconds": parts}
 
 
@@ -115,7 +121,7 @@ def _copy(mesh: Mesh, patience: float) -> dict[str, float]:
     """The bytes that each device reads and writes to change a big tensor in place, and what it took."""
     measured = {}
     for size in _COPIED:
-        seconds = _each(lambda x: x + 1, lambda run: run, _ones(mesh, (size // 4,), jnp.float32))
+        seconds = _each(lambda x: x + 1, lambda run: run, _ones(mesh, (size // 4,), jnp.float32), patience)
         measured = {"bytes": 2.0 * size, "seconds": seconds}
         if seconds * _IN_A_ROW > patience:
             break
@@ -128,7 +134,7 @@ def _collectives(mesh: Mesh, patience: float) -> Iterator[dict[str, Any]]:
     for kind, once in _KINDS.items():
         for size in _SENT:
             x = _ones(mesh, (count, size // 4 // count or 1), jnp.float32)
-            took = _each(partial(once, count), partial(_on_each, mesh), x)
+            took = _each(partial(once, count), partial(_on_each, mesh), x, patience)
             operand = x.nbytes // count
             result = operand * count if kind == "all_gather" else operand
             yield {"kind": kind, "operand": operand, "result": result, "devices": count, "seconds": took}
@@ -136,19 +142,20 @@ def _collectives(mesh: Mesh, patience: float) -> Iterator[dict[str, Any]]:
                 break
 
 
-def _on_each(mesh: Mesh, run: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """What each device does with its part."""
+def _on_each(mesh: Mesh, run: _InARow) -> _InARow:
+    """What each device does with its part, so many times."""
     spec = PartitionSpec("all")
-    return jax.shard_map(run, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
+    return jax.shard_map(run, mesh=mesh, in_specs=(spec, PartitionSpec()), out_specs=spec, check_vma=False)
 
 
-def _each(once: Callable[[Any], Any], mapped: Callable[[Callable[[Any], Any]], Callable[[Any], Any]], x: Any) -> float:
+def _each(once: Callable[[Any], Any], mapped: Callable[[_InARow], _InARow], x: Any, patience: float) -> float:
     """The seconds of one of many in a row, of which each takes what the one before it gives."""
 
-    def in_a_row(times: int) -> Callable[[Any], Any]:
-        return mapped(lambda x: jax.lax.fori_loop(0, times, lambda _, y: once(y), x))
+    def in_a_row(x: Any, times: Any) -> Any:
+        return jax.lax.fori_loop(0, times, lambda _, y: once(y), x)
 
-    many, one = (_least(in_a_row(times), x) for times in (_IN_A_ROW + 1, 1))
+    run = jax.jit(mapped(in_a_row))  # how often is told when it runs: it is compiled once for both
+    many, one = (_least(run, patience, x, times) for times in (_IN_A_ROW + 1, 1))
     return max(0.0, many - one) / _IN_A_ROW
 
 
@@ -177,12 +184,19 @@ _KINDS = {
 
 
 def _drawn(mesh: Mesh, side: int, dtype: Any) -> Any:
-    """A matrix for each device, of random numbers: what multiplies equal ones draws less power, and is faster."""
+    """A matrix for each device, of random numbers: what multiplies equal ones draws less power, and is faster.
+
+    They are drawn once and repeated: what draws is compiled for longer than what multiplies.
+    """
     sharding = NamedSharding(mesh, PartitionSpec("all"))
-    shape, key = (len(mesh.devices), side, side), jax.random.key(0)
-    if dtype == jnp.int8:
-        return jax.jit(lambda: jax.random.randint(key, shape, -128, 128, dtype), out_shardings=sharding)()
-    return jax.jit(lambda: jax.random.normal(key, shape, dtype), out_shardings=sharding)()
+    drawn = np.random.default_rng(0).standard_normal((_FIRST_SIDE, _FIRST_SIDE))
+    tile = (drawn * 32 if dtype == jnp.int8 else drawn).clip(-127, 127).astype(dtype)
+    times = side // _FIRST_SIDE
+
+    def repeated(tile: Any) -> Any:
+        return jnp.broadcast_to(jnp.tile(tile, (times, times)), (len(mesh.devices), side, side))
+
+    return jax.jit(repeated, out_shardings=sharding)(tile)
 
 
 def _ones(mesh: Mesh, shape: tuple[int, ...], dtype: Any) -> Any:
@@ -192,14 +206,13 @@ def _ones(mesh: Mesh, shape: tuple[int, ...], dtype: Any) -> Any:
     return jax.jit(lambda: jnp.ones((count, *shape), dtype), out_shardings=sharding)()
 
 
-def _least(function: Callable[[Any], Any], x: Any) -> float:
-    """The least seconds of several runs of a compiled function."""
-    compiled = jax.jit(function).lower(x).compile()
-    jax.block_until_ready(compiled(x))
-    times = []
-    for _ in range(_REPETITIONS):
+def _least(compiled: Callable[..., Any], patience: float, *arguments: Any) -> float:
+    """The least seconds of several runs of a compiled function; of fewer where each takes long."""
+    jax.block_until_ready(compiled(*arguments))
+    times: list[float] = []
+    while len(times) < _REPETITIONS and (len(times) < _LEAST_REPETITIONS or sum(times) < _REPETITIONS * patience):
         start = time.perf_counter()
-        jax.block_until_ready(compiled(x))
+        jax.block_until_ready(compiled(*arguments))
         times.append(time.perf_counter() - start)
     return min(times)
 
