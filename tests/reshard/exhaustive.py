@@ -26,7 +26,7 @@ class Exhaustive:
         """With `over`, what a collective of a kind along some atoms sends counts as much."""
         self.sizes, self.shape, self.over = sizes, shape, over
         self.scale = math.prod(sizes) ** 2 * (1 if over is None else 2520 * 11 * 13)
-        self.remembered: dict[State, list[tuple[int, int, State, Fraction]]] = {}
+        self.remembered: dict[State, list[tuple[int, int, State, int]]] = {}
         self.by_counts: dict[tuple[int, ...], list[Layout]] = {}
         for layout in self.layouts():
             self.by_counts.setdefault(self.counts(layout), []).append(layout)
@@ -57,22 +57,23 @@ class Exhaustive:
 
         A collective more is worth `start` elements; no device may hold more than `most` elements on the way.
         """
-        best: dict[State, tuple[Fraction, int]] = {source: (Fraction(0), 0)}
-        queue = [(Fraction(0), 0, Fraction(0), 0, source)]
+        # prices are whole numbers, in parts of `scale` and of the start's denominator: millions of them are compared
+        each, part = start.numerator * self.scale, start.denominator
+        limit = math.inf if most is None else most * self.scale
+        best: dict[State, tuple[int, int, int]] = {source: (0, 0, 0)}
+        queue = [(0, 0, source)]
         for serial in itertools.count(1):
             if not queue:
-                return best
-            _, _, sent, number, state = heapq.heappop(queue)
-            if best[state] != (sent, number):
+                return {state: (Fraction(sent, self.scale), number) for state, (_, sent, number) in best.items()}
+            price, _, state = heapq.heappop(queue)
+            known, sent, number = best[state]
+            if known != price:
                 continue
             for step, (more, starts, after, held) in enumerate(self.best_steps(state)):
-                if most is not None and held > most:
-                    continue
-                cost = (sent + Fraction(more, self.scale), number + starts)
-                price = cost[0] + cost[1] * start
-                if after not in best or price < best[after][0] + best[after][1] * start:
-                    best[after] = cost
-                    heapq.heappush(queue, (price, serial * 100_000 + step, *cost, after))
+                reached = price + more * part + starts * each
+                if held <= limit and (after not in best or reached < best[after][0]):
+                    best[after] = reached, sent + more, number + starts
+                    heapq.heappush(queue, (reached, serial * 100_000 + step, after))
         raise AssertionError
 
     def frontiers(self, source: State, most: Fraction, starts: int = 8) -> list[dict[State, Fraction]]:
@@ -82,12 +83,13 @@ class Exhaustive:
         """
         layers: list[dict[State, int]] = [{} for _ in range(starts + 1)]
         layers[0][source] = 0
+        limit = int(most * self.scale)
         for number, layer in enumerate(layers):
             queue = list(layer)
             while queue:
                 state = queue.pop()
                 for sent, more, after, held in self.best_steps(state):
-                    if number + more > starts or held > most:
+                    if number + more > starts or held > limit:
                         continue
                     reached, known = layer[state] + sent, layers[number + more].get(after)
                     if known is None or reached < known:
@@ -96,8 +98,8 @@ class Exhaustive:
                             queue.append(after)
         return [{state: Fraction(sent, self.scale) for state, sent in layer.items()} for layer in layers]
 
-    def best_steps(self, state: State) -> list[tuple[int, int, State, Fraction]]:
-        """Of all `steps` those that send least: how much, in parts of `scale` of an element, and what is held then."""
+    def best_steps(self, state: State) -> list[tuple[int, int, State, int]]:
+        """Of all `steps` those that send least: how much, and what is held then, both in parts of `scale` of an element."""
         known = self.remembered.get(state)
         if known is None:
             best: dict[tuple[int, State], Fraction] = {}
@@ -105,7 +107,8 @@ class Exhaustive:
                 if after != state and sent <= best.get((more, after), sent):
                     best[more, after] = sent
             known = self.remembered[state] = [
-                (int(sent * self.scale), more, after, self.held(after[0])) for (more, after), sent in best.items()
+                (int(sent * self.scale), more, after, int(self.held(after[0]) * self.scale))
+                for (more, after), sent in best.items()
             ]
         return known
 
