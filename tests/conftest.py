@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
 from contextlib import nullcontext
 from typing import Any
@@ -13,6 +14,18 @@ from tests.jaxlib_differences import expected_failure
 
 STARTING = ("test_execute.py", "test_process.py")
 """Files of tests for which processes are started as users' are."""
+IN_HASTE = "--xla_backend_optimization_level="
+"""The flag of XLA by which LLVM optimizes less of what programs are compiled to."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let LLVM optimize nothing, which is a fourth of what tests take, but in the long tests, which run what users run.
+
+    What XLA's own passes make of programs is the same.
+    """
+    flags = os.environ.get("XLA_FLAGS", "")
+    if config.option.markexpr == "not long" and IN_HASTE not in flags:
+        os.environ["XLA_FLAGS"] = f"{flags} {IN_HASTE}0".strip()
 
 
 @pytest.hookimpl(wrapper=True)

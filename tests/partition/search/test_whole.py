@@ -52,6 +52,7 @@ class _All:
         self.hardware = current_hardware()
         self.looked = 0
         self.of_link = cache(self.link_seconds)
+        self.of_pair = cache(self.seconds)
 
     def least(self) -> float | None:
         """By depth first; `None` if there are too many."""
@@ -97,7 +98,7 @@ class _All:
     def tree(self, type: TensorType, made: TensorSharding, order: tuple[TensorSharding, ...]) -> float:
         there, seconds = [made], 0.0
         for layout in order:
-            seconds += min(self.seconds(type, before, layout) for before in there)
+            seconds += min([self.of_pair(type, before, layout) for before in there])
             there.append(layout)
         return seconds
 
