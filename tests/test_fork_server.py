@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.fork_server import PROGRAMS, forked_children
+from tests import fork_server
+from tests.fork_server import PROGRAMS, end_servers, forked_children
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux hands processes over")
 
@@ -29,12 +30,14 @@ WAITING = "import sys; sys.stdin.read()"
 
 @pytest.fixture(params=["copied", "started"])
 def program(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A file to be written and run: as a copy, or as ever."""
+    """A file to be written and run: as a copy, or as ever; there is room for its server, whatever was run before."""
     file = tmp_path / "program.py"
+    monkeypatch.setattr(fork_server, "_SERVERS", {})
     if request.param == "copied":
         monkeypatch.setitem(PROGRAMS, str(file), ())
     with forked_children():
         yield file
+    end_servers()
 
 
 def is_copied(program: Path) -> bool:
