@@ -46,6 +46,19 @@ def test_it_says_what_was_not_taken_and_why() -> None:
         assert lean.searched.otherwise
 
 
+def test_a_tenth_of_the_time_is_worth_more_memory() -> None:
+    """Weights that are gathered in front of a scan, where op by op sums of activations are awaited in each of its turns."""
+    with sw.Session(hardware=sw.hardware("h100")):
+        lean, fast = (
+            plan("scan_of_twelve_layers", "fsdp").partition(effort=one, optimize="all") for one in ("lean", "fast")
+        )
+        most, demand = demand_of(fast.explicit), demand_of(lean.explicit)
+        assert demand.seconds < 0.1 * most.seconds
+        assert 1.1 * most.beside < demand.beside <= 3 * most.beside
+        assert demand.sent <= most.sent
+        lean.verify().require()
+
+
 def test_what_is_fastest_and_holds_no_more_is_taken_as_it_is() -> None:
     """Nothing is to be said then."""
     with sw.Session(hardware=sw.hardware("h100")):
