@@ -63,24 +63,33 @@ class Demand(NamedTuple):
 
     def is_within(self, most: Demand) -> bool:
         """Whether a program sends no more than another, or hardly more where it takes much less time, and holds at most
-        a tenth more, or what there is room for; or three times as much where it takes hardly any of the time.
+        a tenth more, or what there is room for.
 
         >>> plain = Demand(1.0, 100, 0.0, 50.0)
         >>> Demand(0.9, 110, 0.0, 50.0).is_within(plain), Demand(0.9, 90, 0.0, 54.0).is_within(plain)
         (True, False)
         >>> Demand(0.5, 90, 0.0, 54.0).is_within(plain), Demand(0.5, 90, 0.0, 60.0).is_within(plain)
         (True, False)
-        >>> Demand(0.09, 290, 0.0, 50.0).is_within(plain), Demand(0.11, 290, 0.0, 50.0).is_within(plain)
-        (True, False)
         """
         sent = most.sent * (_SENT if self.seconds < _FAR_LESS * most.seconds else 1.0)
-        times = _THRICE if self.seconds < _TENTH * most.seconds else _MORE
-        return self.has_room(most, times) and not is_less(sent, self.sent)
+        return self.has_room(most) and not is_less(sent, self.sent)
 
-    def has_room(self, most: Demand, times: float = _MORE) -> bool:
-        """Whether a program holds at most so many times as much as another, a tenth more where nothing is said, and no
-        more beyond what there is room for.
+    def takes_hardly_any_of(self, other: Demand) -> bool:
+        """Whether a program takes less than a tenth of the time of another, sends no more, and holds for that at most
+        three times as much, or what there is room for.
+
+        >>> plain = Demand(1.0, 100, 0.0, 50.0)
+        >>> [Demand(*one, 0.0, 50.0).takes_hardly_any_of(plain) for one in ((0.09, 290), (0.09, 310), (0.11, 290))]
+        [True, False, False]
         """
+        is_far_less = self.seconds < _TENTH * other.seconds and not is_less(other.sent, self.sent)
+        return is_far_less and self._has_room(other, _THRICE)
+
+    def has_room(self, most: Demand) -> bool:
+        """Whether a program holds at most a tenth more than another, or what there is room for."""
+        return self._has_room(most, _MORE)
+
+    def _has_room(self, most: Demand, times: float) -> bool:
         return self.excess <= most.excess and self.beside <= times * most.beside
 
     def or_held_by(self, explicit: Graph) -> Demand:

@@ -16,7 +16,7 @@ devices have room for.
 Where nothing is to be traded for time (`lean`), what is brought out of loops may hold hardly more than within. What
 each op by itself comes to then says how much may be sent and held, and the fastest of what keeps to that is taken: what
 a search for less time comes to, or else one in which each tensor is hardly larger on a device than it is there, or else
-each op by itself. What takes a tenth of the time may hold more for it (`Demand.is_within`).
+each op by itself. What takes less than a tenth of the time may hold more for it.
 """
 
 from __future__ import annotations
@@ -184,9 +184,10 @@ def _lean(making: _Making) -> MadeExplicit:
     least = _demand(alone)
     most = least.or_held_by(plain.graph)  # as it is decided: how little is held in another order is a matter of luck
     found, fastest = making.within(most, first, plain, hoists=hoists)
-    if fastest.is_within(most) and fastest.is_worth_it(least):
+    is_within = fastest.is_within(most)
+    if fastest.takes_hardly_any_of(least) or (is_within and fastest.is_worth_it(least)):
         return found
-    if not fastest.is_within(most):
+    if not is_within:
         explicit = making.over_a_link("lean")
         lean, demand = making.within(most, explicit, plain, hoists=hoists)
         if explicit.searched is not None and demand.is_within(most) and demand.is_worth_it(least):

@@ -258,8 +258,7 @@ class Plan(Planned):
                 its shard out. Results are split in any case.
             effort: How to look for how ops are best split. `fast`: each by itself. `default` and `best`: all together,
                 so that the program takes least by the price, in seconds or as long as there is something to gain.
-                `lean`: the same, sending no more and holding hardly more than `fast` but for a tenth of the time.
-                `Spmd.searched` tells of it.
+                `lean`: the same, sending no more and holding little more than `fast`. `Spmd.searched` tells of it.
             optimize: What becomes of collectives once they are written, by us or by whoever made the program explicit.
                 `off`: they stay. `all`: they are made fewer, smaller and later; `Spmd.improvements` is the log.
                 `exact`: the same where sums of floating-point numbers keep their order.
