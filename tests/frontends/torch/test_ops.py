@@ -45,12 +45,13 @@ OPS: dict[str, Callable[[Any], Any]] = {
     "cumsum": lambda x: x.cumsum(1) + x.cumsum(-1),
     "embedding": lambda x: F.embedding(torch.tensor([[0, 3, 3], [1, 2, 0]]), x.flatten(1)),
     "index from behind": lambda x: (
-        x[:, torch.tensor([-1, 0])] * x[:, [-2]] + torch.zeros(2, 8, 8).index_put((torch.tensor([-1]),), x[0, :1])
+        x[:, torch.tensor([-1, 0])] * x[:, [-2]]
+        + torch.zeros(2, 8, 8, dtype=x.dtype).index_put((torch.tensor([-1]),), x[0, :1])
     ),
     "diagonal": lambda x: x.diagonal(1, 2, 3) + torch.einsum("bcii->bci", x)[..., 1:] + x[0, :, 0].trace(),
     "index": lambda x: x[:, torch.tensor([0, 2, 2])] * x.index_select(1, torch.tensor([1, 1, 3])),
     "gather": lambda x: x.gather(1, torch.zeros(4, 2, 8, 8, dtype=torch.int64)),
-    "scatter": lambda x: torch.zeros(4, 6, 8, 8).scatter_add(1, torch.ones(4, 6, 8, 8, dtype=torch.int64), x),
+    "scatter": lambda x: torch.zeros_like(x).scatter_add(1, torch.ones(4, 6, 8, 8, dtype=torch.int64), x),
     "where": lambda x: torch.where(x > 0, x, x * x).masked_fill(x > 1, 0.0),
     "triangle": lambda x: x.tril() + x.triu(1),
     "pad": lambda x: F.pad(x, (1, 2, 0, 1)),
@@ -68,10 +69,10 @@ OPS: dict[str, Callable[[Any], Any]] = {
     ),
     "transposed convolution": lambda x: F.conv_transpose2d(x, x[:, :3, :2, :2].repeat(2, 1, 1, 1)[:6], stride=2),
     "losses": lambda x: F.smooth_l1_loss(x, -x.detach()) + F.mse_loss(x, x.detach() + 1) + F.l1_loss(x, x.detach() - 1),
-    "binary entropy": lambda x: F.binary_cross_entropy_with_logits(x, (x.detach() > 0).float()),
+    "binary entropy": lambda x: F.binary_cross_entropy_with_logits(x, (x.detach() > 0).to(x.dtype)),
     "entropy": lambda x: F.cross_entropy(x, torch.ones(4, 8, 8, dtype=torch.int64), label_smoothing=0.1),
     "entropy with what is left out": lambda x: F.cross_entropy(
-        x.mean((2, 3)), torch.tensor([1, -100, 3, -100]), weight=torch.arange(1.0, 7.0)
+        x.mean((2, 3)), torch.tensor([1, -100, 3, -100]), weight=torch.arange(1.0, 7.0, dtype=x.dtype)
     ),
     "interpolation": lambda x: F.interpolate(x, scale_factor=2) + F.interpolate(x, size=(16, 16), mode="bilinear"),
     "bags of one size": lambda x: F.embedding_bag(torch.tensor([[0, 3], [1, 3]]), x.flatten(1), padding_idx=3),
@@ -84,11 +85,11 @@ OPS: dict[str, Callable[[Any], Any]] = {
     "distances": lambda x: torch.cdist(x[0].flatten(1), x[0].flatten(1)) + torch.cdist(x[0, :, 0], x[1, :, 0], p=1),
     "what divisions leave": lambda x: x.fmod(0.7) + x.remainder(0.7) + x.remainder(-0.7) + (x.detach() + 5).fmod(x),
     "cumprod": lambda x: x.cumprod(1) + x.cumprod(-1),
-    "scattered means": lambda x: torch.zeros(4, 3, 8, 8).scatter_reduce(
+    "scattered means": lambda x: torch.zeros(4, 3, 8, 8, dtype=x.dtype).scatter_reduce(
         1, (torch.arange(6) % 3).view(1, 6, 1, 1).expand(4, 6, 8, 8), x, "mean"
     ),
     "scattered sums": lambda x: (
-        torch.ones(4, 3, 8, 8).scatter_reduce(
+        torch.ones(4, 3, 8, 8, dtype=x.dtype).scatter_reduce(
             1, (torch.arange(6) % 2).view(1, 6, 1, 1).expand(4, 6, 8, 8), x, "sum", include_self=False
         )
         * x[:, :3].scatter_reduce(1, torch.zeros(4, 6, 8, 8, dtype=torch.int64), x, "sum")
@@ -113,7 +114,7 @@ class Op(torch.nn.Module):  # type: ignore[misc]
 
     def __init__(self, op: Callable[[Any], Any]) -> None:
         super().__init__()
-        self.x = torch.nn.Parameter(torch.randn(4, 6, 8, 8))
+        self.x = torch.nn.Parameter(torch.randn(4, 6, 8, 8, dtype=torch.float64))
         self.op = op
 
     def forward(self) -> Any:
@@ -122,7 +123,9 @@ class Op(torch.nn.Module):  # type: ignore[misc]
 
 def weighted(module: Any) -> Any:
     result = module()
-    return (result * torch.linspace(-1, 1, result.numel()).view(result.shape)).sum() if result.dim() else result
+    if not result.dim():
+        return result
+    return (result * torch.linspace(-1, 1, result.numel(), dtype=result.dtype).view(result.shape)).sum()
 
 
 @pytest.mark.parametrize("name", OPS)
@@ -135,8 +138,8 @@ def test_gradients_are_those_of_torch(name: str) -> None:
     )
     expected = weighted(module)
     expected.backward()
-    torch.testing.assert_close(value, expected.detach(), rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(gradients["x"], module.x.grad, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(value, expected.detach(), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(gradients["x"], module.x.grad, rtol=1e-9, atol=1e-9)
 
 
 class _Numbers(torch.nn.Module):  # type: ignore[misc]
