@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,9 +21,6 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 __all__ = ["main"]
-
-_InARow: TypeAlias = Callable[[Any, Any], Any]
-"""What a tensor comes to when something is done to it so many times."""
 
 _REPETITIONS = 5
 _LEAST_REPETITIONS = 2
@@ -142,20 +139,24 @@ def _collectives(mesh: Mesh, patience: float) -> Iterator[dict[str, Any]]:
                 break
 
 
-def _on_each(mesh: Mesh, run: _InARow) -> _InARow:
-    """What each device does with its part, so many times."""
+def _on_each(mesh: Mesh, run: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """What each device does with its part."""
     spec = PartitionSpec("all")
-    return jax.shard_map(run, mesh=mesh, in_specs=(spec, PartitionSpec()), out_specs=spec, check_vma=False)
+    return jax.shard_map(run, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
 
 
-def _each(once: Callable[[Any], Any], mapped: Callable[[_InARow], _InARow], x: Any, patience: float) -> float:
-    """The seconds of one of many in a row, of which each takes what the one before it gives."""
+def _each(
+    once: Callable[[Any], Any], mapped: Callable[[Callable[[Any], Any]], Callable[[Any], Any]], x: Any, patience: float
+) -> float:
+    """The seconds of one of many in a row, of which each takes what the one before it gives.
 
-    def in_a_row(x: Any, times: Any) -> Any:
-        return jax.lax.fori_loop(0, times, lambda _, y: once(y), x)
+    How many is compiled in: a GPU that is told when it runs asks in every turn whether to go on.
+    """
 
-    run = jax.jit(mapped(in_a_row))  # how often is told when it runs: it is compiled once for both
-    many, one = (_least(run, patience, x, times) for times in (_IN_A_ROW + 1, 1))
+    def in_a_row(times: int) -> Callable[[Any], Any]:
+        return mapped(lambda x: jax.lax.fori_loop(0, times, lambda _, y: once(y), x))
+
+    many, one = (_least(jax.jit(in_a_row(times)), patience, x) for times in (_IN_A_ROW + 1, 1))
     return max(0.0, many - one) / _IN_A_ROW
 
 
