@@ -11,21 +11,23 @@ import pytest
 
 from tests.fork_server import end_servers, forked_children
 from tests.jaxlib_differences import INSTALLED, expected_failure
+from tests.oracles.flags import FUSES_OTHERWISE
 
 STARTING = ("test_execute.py", "test_process.py")
 """Files of tests for which processes are started as users' are."""
-IN_HASTE = ("--xla_backend_optimization_level=0", "--xla_cpu_use_fusion_emitters=false")
-"""How XLA compiles in a fifth of the time: LLVM optimizes nothing, and what is fused is not lowered by way of MLIR."""
+OPTIMIZES = "--xla_backend_optimization_level"
+"""The flag of XLA by which LLVM optimizes more or less."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Let XLA compile in haste, which is a third of what tests take, but for the long tests, which run what users run.
 
-    What XLA's passes make of programs, and so what is sent and held, is the same. Newer XLA lowers in one way only.
+    Collectives are the same. Newer XLA lowers what is fused in one way only.
     """
     flags = os.environ.get("XLA_FLAGS", "")
-    if config.option.markexpr == "not long" and IN_HASTE[0].partition("=")[0] not in flags:
-        os.environ["XLA_FLAGS"] = " ".join([flags, *IN_HASTE[: 2 if INSTALLED < (0, 11) else 1]]).strip()
+    if config.option.markexpr == "not long" and OPTIMIZES not in flags:
+        hasty = [f"{OPTIMIZES}=0", *([FUSES_OTHERWISE] if INSTALLED < (0, 11) else [])]
+        os.environ["XLA_FLAGS"] = " ".join([*flags.split(), *hasty])
 
 
 @pytest.hookimpl(wrapper=True)

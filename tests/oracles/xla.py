@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.oracles.flags import flags_for
 from tests.oracles.hlo import HloCollective, collectives
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -145,7 +146,7 @@ def _compiling(
 
 
 def _start(source: Path, dump: Path, devices: int, errors: Any, *flags: str) -> subprocess.Popen[bytes]:
-    forced = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
+    forced = flags_for(devices)
     arguments = [str(source), "--devices", str(devices), "--dump", str(dump), *flags]
     return subprocess.Popen(
         [sys.executable, "-m", "tests.oracles.xla", *arguments],

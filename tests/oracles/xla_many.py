@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.oracles.flags import flags_for
 from tests.oracles.hlo import collectives
 from tests.oracles.xla import AFTER, ROOT, compiled, compiling
 from tests.oracles.xla_work import miscounted
@@ -83,7 +84,7 @@ def compiled_of(texts: Sequence[str], devices: int, *, local: bool) -> list[Comp
 
 def _run_all(folder: Path, count: int, devices: int, local: bool) -> None:
     """Start children until each module was tried; one that has ended a child is passed over by the next."""
-    forced = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
+    forced = flags_for(devices)
     begin = 0
     while begin < count:
         command = [sys.executable, "-m", "tests.oracles.xla_many", str(folder), str(begin), str(count), str(devices)]

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from tests.oracles.flags import flags_for
 from tests.oracles.xla import ROOT, XlaError, compiled, compiling, device_count
 
 __all__ = ["PassTime", "begin_and_end", "time_of_pass", "used_until"]
@@ -58,7 +59,7 @@ def time_of_pass(text: str, devices: int | None = None, *, name: str = PARTITION
         XlaError: XLA refused the module, died of it, or took too long.
     """
     count = devices or device_count(text)
-    forced = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={count}"
+    forced = flags_for(count)
     logged = {"TF_CPP_VMODULE": "hlo_pass_pipeline=1", "TF_CPP_MIN_LOG_LEVEL": "0"}
     with tempfile.NamedTemporaryFile("w+", prefix="xla-log-") as log:
         try:
