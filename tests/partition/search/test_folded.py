@@ -20,10 +20,10 @@ from shardwright.partition.search.as_decided import Decided
 from shardwright.partition.search.best import BUDGETS, search
 from shardwright.partition.search.build import outline
 from shardwright.partition.search.chosen import solution_of
+from shardwright.partition.search.distances import Distances
 from shardwright.partition.search.folded import Folded, folded
 from shardwright.partition.search.graph import ChoiceGraph, End
 from shardwright.partition.search.integer import Limits, solve
-from shardwright.partition.search.least import Distances
 from shardwright.partition.search.messages import Messages
 from shardwright.partition.search.outline import Outline
 from shardwright.partition.search.total import times_run

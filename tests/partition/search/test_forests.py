@@ -12,9 +12,9 @@ from shardwright.memo import Session
 from shardwright.partition.decide import decide
 from shardwright.partition.search.build import choice_graph
 from shardwright.partition.search.chosen import solution_of
+from shardwright.partition.search.distances import Distances
 from shardwright.partition.search.forests import Forests
 from shardwright.partition.search.graph import ChoiceGraph
-from shardwright.partition.search.least import Distances
 from shardwright.partition.search.total import times_run
 from tests.models.nets.all import NETS
 from tests.partition.search.programs import SCALED, ready, small_program

@@ -18,9 +18,9 @@ from shardwright.partition.op_split import Given
 from shardwright.partition.search.around import Around, improved
 from shardwright.partition.search.build import choice_graph
 from shardwright.partition.search.chosen import solution_of
+from shardwright.partition.search.distances import Distances
 from shardwright.partition.search.forests import Forests
 from shardwright.partition.search.graph import ChoiceGraph
-from shardwright.partition.search.least import Distances
 from shardwright.partition.search.messages import Messages
 from shardwright.partition.search.stars import star
 from shardwright.partition.search.total import times_run

@@ -9,8 +9,8 @@ from shardwright.partition.decide import decide
 from shardwright.partition.search.best import BUDGETS
 from shardwright.partition.search.build import choice_graph
 from shardwright.partition.search.chosen import solution_of
+from shardwright.partition.search.distances import Distances
 from shardwright.partition.search.integer import Limits, solve
-from shardwright.partition.search.least import Distances
 from shardwright.partition.search.reduced import Reduced
 from shardwright.partition.search.total import times_run
 from tests.partition.search.programs import SCALED, ready, small_program

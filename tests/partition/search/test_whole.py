@@ -28,10 +28,11 @@ from shardwright.partition.search.best import BUDGETS, search
 from shardwright.partition.search.build import choice_graph
 from shardwright.partition.search.chosen import solution_of
 from shardwright.partition.search.decided import decided_ways
+from shardwright.partition.search.distances import Distances
 from shardwright.partition.search.graph import ChoiceGraph, Link
 from shardwright.partition.search.held import largest_held, most_to_hold
 from shardwright.partition.search.integer import Limits, solve
-from shardwright.partition.search.least import Distances, least_seconds
+from shardwright.partition.search.least import least_seconds
 from shardwright.partition.search.messages import Messages
 from shardwright.partition.search.reduced import Budget, Reduced
 from shardwright.partition.search.total import times_run, total_seconds

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from shardwright.partition.search.all_ways import Seconds
+from shardwright.partition.search.distances import Distances
 from shardwright.partition.search.graph import ChoiceGraph, End
-from shardwright.partition.search.least import Distances
 from shardwright.partition.search.stars import runs_at_least
 from shardwright.sharding import TensorSharding
 

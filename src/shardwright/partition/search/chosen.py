@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from shardwright.partition.search.around import Tables
+from shardwright.partition.search.distances import Distances
 from shardwright.partition.search.graph import ChoiceGraph
-from shardwright.partition.search.least import Distances
 from shardwright.sharding import TensorSharding
 
 __all__ = ["Solution", "solution_of"]

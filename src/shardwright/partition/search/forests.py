@@ -19,9 +19,9 @@ from random import Random
 import numpy as np
 
 from shardwright.partition.search.all_ways import Numbers, Seconds
+from shardwright.partition.search.distances import Distances
 from shardwright.partition.search.graph import ChoiceGraph, Link
 from shardwright.partition.search.groups import Groups
-from shardwright.partition.search.least import Distances
 from shardwright.partition.search.stars import Shared, runs_at_least
 
 __all__ = ["Forests"]

@@ -19,8 +19,8 @@ import numpy as np
 
 from shardwright.partition.search.all_ways import Numbers, Seconds
 from shardwright.partition.search.chosen import Solution
+from shardwright.partition.search.distances import Distances
 from shardwright.partition.search.graph import ChoiceGraph, End, Link
-from shardwright.partition.search.least import Distances
 from shardwright.sharding import TensorSharding
 
 __all__ = ["Limits", "solve"]

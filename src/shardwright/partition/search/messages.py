@@ -24,10 +24,10 @@ from contextlib import contextmanager
 import numpy as np
 
 from shardwright.partition.search.all_ways import Seconds
+from shardwright.partition.search.distances import Distances
 from shardwright.partition.search.given import AtLink, AtNode, Through, gives_all
 from shardwright.partition.search.graph import ChoiceGraph
 from shardwright.partition.search.groups import Groups
-from shardwright.partition.search.least import Distances
 from shardwright.partition.search.stars import Made, star
 
 __all__ = ["Messages"]

@@ -19,9 +19,9 @@ from shardwright.partition.search.around import Around
 from shardwright.partition.search.as_decided import Decided
 from shardwright.partition.search.build import choice_graph
 from shardwright.partition.search.decided import decided_ways
+from shardwright.partition.search.distances import Distances
 from shardwright.partition.search.graph import Node
 from shardwright.partition.search.held import most_to_hold
-from shardwright.partition.search.least import Distances
 from shardwright.partition.search.total import times_run
 from shardwright.sharding import TensorSharding
 

@@ -22,10 +22,10 @@ import numpy as np
 from shardwright.partition.search.all_ways import Numbers, Seconds
 from shardwright.partition.search.around import Tables, improved
 from shardwright.partition.search.chosen import Solution, solution_of
+from shardwright.partition.search.distances import Distances
 from shardwright.partition.search.forests import Forests
 from shardwright.partition.search.graph import ChoiceGraph
 from shardwright.partition.search.integer import Limits, solve
-from shardwright.partition.search.least import Distances
 from shardwright.partition.search.messages import Messages
 
 __all__ = ["Budget", "Reduced"]

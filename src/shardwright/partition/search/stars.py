@@ -13,8 +13,8 @@ from typing import Protocol
 import numpy as np
 
 from shardwright.partition.search.all_ways import Numbers, Seconds
+from shardwright.partition.search.distances import Distances
 from shardwright.partition.search.graph import ChoiceGraph, Link
-from shardwright.partition.search.least import Distances
 
 __all__ = ["Made", "Pair", "Shared", "Star", "runs_at_least", "star", "star_of"]
 

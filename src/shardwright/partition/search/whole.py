@@ -24,10 +24,10 @@ from shardwright.partition.search.as_decided import Decided
 from shardwright.partition.search.build import outline
 from shardwright.partition.search.chosen import Solution, solution_of
 from shardwright.partition.search.decided import decided_ways
+from shardwright.partition.search.distances import Distances
 from shardwright.partition.search.folded import Bounds, folded
 from shardwright.partition.search.graph import End
 from shardwright.partition.search.held import NOTHING_HELD, Held, Most, held_by
-from shardwright.partition.search.least import Distances
 from shardwright.partition.search.outline import Outline
 from shardwright.partition.search.reduced import Budget, Reduced
 from shardwright.partition.search.total import seconds_of, seconds_of_values
