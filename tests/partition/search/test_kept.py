@@ -98,11 +98,7 @@ def test_what_is_passed_aside_leaves_messages_as_they_were(seed: int) -> None:
 
 def _tables(graph: ChoiceGraph, distances: Distances) -> list[list[list[float]]]:
     """What each reader of each link takes from each layout that is made."""
-    made = [graph.slot(link.maker).layouts for link in graph.links]
-    return [
-        [distances.between(link.type, layouts, graph.slot(end).layouts).ravel().tolist() for end in link.readers]
-        for link, layouts in zip(graph.links, made, strict=True)
-    ]
+    return [[seconds.ravel().tolist() for seconds in distances.of_readers(graph, link)] for link in graph.links]
 
 
 def test_what_a_link_takes_is_made_anew_only_where_something_between_its_layouts_became_known() -> None:

@@ -102,10 +102,8 @@ class Tables(dict[int, Table]):
 
     def __missing__(self, number: int) -> Table:
         graph, link = self.graph, self.graph.links[number]
-        made, between = graph.slot(link.maker).layouts, self.distances.between
-        tables = [between(link.type, made, graph.slot(end).layouts) for end in link.readers]
         runs = runs_at_least(graph, link)
-        found = self[number] = Table(runs, link.times * runs, tables)
+        found = self[number] = Table(runs, link.times * runs, self.distances.of_readers(graph, link))
         return found
 
 

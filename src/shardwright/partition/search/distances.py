@@ -1,6 +1,10 @@
 """How long it takes at least to bring a value from one layout to another: first by bounds, by plans where it matters.
 
 Whoever finds that a way was taken for too cheap has it planned, and asks again.
+
+A plan may hold no more than its ends do. Where one of several readers has a value gathered, others may have theirs cut
+from that, which may take less than a plan of their own. So what each of several takes at least is told by way of any
+layout that the value may have at one of its ends.
 """
 
 from __future__ import annotations
@@ -19,8 +23,8 @@ from shardwright.memo import memoize
 from shardwright.partition.edges import edge_cost, leads_to
 from shardwright.partition.proposals import Shardings
 from shardwright.partition.search.all_ways import Seconds
-from shardwright.partition.search.graph import ChoiceGraph
-from shardwright.partition.search.least import least_between, least_seconds
+from shardwright.partition.search.graph import ChoiceGraph, Link
+from shardwright.partition.search.least import held_in, least_between, least_seconds
 from shardwright.sharding import TensorSharding
 
 __all__ = ["Distances"]
@@ -38,6 +42,7 @@ class _Between:
         targets: The others.
         rows: For each of the ones its number.
         columns: For each of the others.
+        by_way: Layouts that a tensor may have on its way, whatever a device holds of it there.
         seconds: The table.
         entered: How often something was entered since it was made.
     """
@@ -46,14 +51,19 @@ class _Between:
     targets: Shardings
     rows: Mapping[TensorSharding, int]
     columns: Mapping[TensorSharding, int]
+    by_way: Shardings
     seconds: Seconds
     entered: int = 0
 
+    def has(self, source: TensorSharding, target: TensorSharding) -> bool:
+        """Whether it tells what it takes from a layout to another."""
+        return source in self.rows and target in self.columns
+
     def enter(self, source: TensorSharding, target: TensorSharding, seconds: float) -> None:
-        """Enter what it takes from a layout to another, if these are among them."""
-        row, column = self.rows.get(source), self.columns.get(target)
-        if row is not None and column is not None:
-            self.seconds[row, column] = seconds
+        """Enter that it takes so long, where it tells that, and if it was not known."""
+        place = self.rows[source], self.columns[target]
+        if self.seconds[place] != seconds:
+            self.seconds[place] = seconds
             self.entered += 1
 
 
@@ -69,8 +79,9 @@ class Distances:
         """
         self.hardware = hardware
         self._planned: dict[TensorType, dict[tuple[TensorSharding, TensorSharding], float]] = defaultdict(dict)
-        self._between: dict[TensorType, dict[tuple[Shardings, Shardings], _Between]] = defaultdict(dict)
-        self._by_ids: dict[tuple[TensorType, int, int], _Between] = {}  # most are asked for by the same layouts
+        self._between: dict[TensorType, dict[tuple[Shardings, ...], _Between]] = defaultdict(dict)
+        self._by_ids: dict[tuple[TensorType, int, int, int], _Between] = {}  # most are asked for by the same layouts
+        self._ways: dict[tuple[int, ...], tuple[list[Shardings], Shardings]] = {}  # by ends, which are kept
         self._of_all = {} if graph is None else dict(_of_all(graph))
         self._whole: dict[TensorType, _Between] = {}  # by bounds
         self._changed: dict[TensorType, int] = defaultdict(int)
@@ -94,20 +105,40 @@ class Distances:
         """How often more became known of any of these: while that is the same, so is their table."""
         return self._found(type, sources, targets).entered
 
-    def _found(self, type: TensorType, sources: Shardings, targets: Shardings) -> _Between:
-        ids = type, id(sources), id(targets)
+    def of_readers(self, graph: ChoiceGraph, link: Link) -> list[Seconds]:
+        """For each reader of a value what it takes at least from each layout in which that is made to each in which it
+        is read: of several readers by way of any layout that it may have at one of its ends.
+        """
+        return [found.seconds for found in self._of_readers(graph, link)]
+
+    def entered_of(self, graph: ChoiceGraph, link: Link) -> int:
+        """How often more became known of these."""
+        return sum([found.entered for found in self._of_readers(graph, link)])
+
+    def _of_readers(self, graph: ChoiceGraph, link: Link) -> list[_Between]:
+        made, *read = ends = [graph.slot(end).layouts for end in (link.maker, *link.readers)]
+        by_way: Shardings = ()
+        if link.is_shared:
+            ids = tuple(map(id, ends))
+            if ids not in self._ways:
+                self._ways[ids] = ends, tuple(dict.fromkeys(itertools.chain(*ends)))
+            _, by_way = self._ways[ids]
+        return [self._found(link.type, made, one, by_way) for one in read]
+
+    def _found(self, type: TensorType, sources: Shardings, targets: Shardings, by_way: Shardings = ()) -> _Between:
+        ids = type, id(sources), id(targets), id(by_way)
         found = self._by_ids.get(ids)
         if found is not None:
             return found
-        found = self._between[type].get((sources, targets))
+        found = self._between[type].get((sources, targets, by_way))
         if found is None:
-            found = self._made(type, sources, targets)
-            self._between[type][sources, targets] = self._by_ids[ids] = found
-            for (source, target), seconds in self._planned[type].items():
-                found.enter(source, target, seconds)
+            found = self._made(type, sources, targets, by_way)
+            self._between[type][sources, targets, by_way] = self._by_ids[ids] = found
+            for source, target in list(self._planned[type]):  # which may grow
+                self._enter(type, found, source, target)
         return found
 
-    def _made(self, type: TensorType, sources: Shardings, targets: Shardings) -> _Between:
+    def _made(self, type: TensorType, sources: Shardings, targets: Shardings, by_way: Shardings) -> _Between:
         """A table by bounds: a part of that of all layouts, if they are among these."""
         rows, columns = _numbers_of(sources), _numbers_of(targets)
         if type in self._of_all and type not in self._whole:
@@ -115,12 +146,12 @@ class Distances:
             some = max(1, _AT_ONCE // len(readers))
             parts = [makers[begin : begin + some] for begin in range(0, len(makers), some)]
             seconds = np.concatenate([least_between(type, part, readers, self.hardware) for part in parts])
-            self._whole[type] = _Between(makers, readers, _numbers_of(makers), _numbers_of(readers), seconds)
+            self._whole[type] = _Between(makers, readers, _numbers_of(makers), _numbers_of(readers), (), seconds)
         whole = self._whole.get(type)
         if whole and rows.keys() <= whole.rows.keys() and columns.keys() <= whole.columns.keys():
             places = np.ix_(list(map(whole.rows.__getitem__, rows)), list(map(whole.columns.__getitem__, columns)))
-            return _Between(sources, targets, rows, columns, whole.seconds[places])
-        return _Between(sources, targets, rows, columns, least_between(type, sources, targets, self.hardware))
+            return _Between(sources, targets, rows, columns, by_way, whole.seconds[places])
+        return _Between(sources, targets, rows, columns, by_way, least_between(type, sources, targets, self.hardware))
 
     def plan(self, type: TensorType, source: TensorSharding, target: TensorSharding) -> bool:
         """Know it exactly from now on, and tell whether that is more than was known."""
@@ -133,9 +164,40 @@ class Distances:
             return False
         self._changed[type] += 1
         self.changes += 1
-        for between in self._between[type].values():
-            between.enter(source, target, seconds)
+        for between in list(self._between[type].values()):  # which may grow
+            self._enter(type, between, source, target)
         return seconds > known * (1 + 1e-9)
+
+    def _enter(self, type: TensorType, between: _Between, source: TensorSharding, target: TensorSharding) -> None:
+        """Enter in a table what was planned."""
+        if between.has(source, target):
+            seconds = self._planned[type][source, target]
+            if between.by_way:
+                seconds = self._by_way(type, source, target, between.by_way, seconds)
+            between.enter(source, target, seconds)
+
+    def _by_way(
+        self, type: TensorType, source: TensorSharding, target: TensorSharding, by_way: Shardings, most: float
+    ) -> float:
+        """What it takes by way of another layout, or `most` if that is less; what it tells is planned.
+
+        Only such are looked at as hold more than both ends: a plan would lead by way of others.
+        """
+        held = held_in(type, (source, target, *by_way))
+        others = tuple([by_way[number] for number in np.flatnonzero(held[2:] > held[:2].max())])
+        if not others:
+            return most
+        there = least_between(type, (source,), others, self.hardware)[0]
+        at_least = there + least_between(type, others, (target,), self.hardware)[:, 0]
+        for number in np.argsort(at_least, kind="stable"):
+            if at_least[number] >= most:
+                break
+            pairs = (source, others[number]), (others[number], target)
+            for pair in pairs:
+                if sum([self(type, *one) for one in pairs]) < most:
+                    self.plan(type, *pair)
+            most = min(most, sum([self(type, *one) for one in pairs]))
+        return most
 
 
 def _of_all(graph: ChoiceGraph) -> Iterator[tuple[TensorType, tuple[Shardings, Shardings]]]:

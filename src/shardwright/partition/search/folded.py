@@ -257,7 +257,7 @@ class _Made:
             self.slot(one, end, counts[one] * times)
             for one, end in dict(zip(readers, link.readers, strict=True)).items()
         ]
-        self.links.append(Link(link.value, link.type, made, ends, times))
+        self.links.append(Link(link.value, link.type, made, ends, times, is_shared=link.is_shared))
 
     def slot(self, seen: int, end: End, ends: int) -> End:
         """Give a node the end of the next link, which so many of those have for which it stands."""

@@ -58,10 +58,8 @@ class _Value:
         self.made = Groups(maker.of_way)
         times = link.times * runs_at_least(graph, link)
         slots: dict[int, list[tuple[Seconds, Numbers]]] = {}
-        for end in link.readers:
-            slot = graph.slot(end)
-            taken = np.minimum(times * distances.between(link.type, maker.layouts, slot.layouts), most)
-            slots.setdefault(end[0], []).append((taken, slot.of_way))
+        for end, seconds in zip(link.readers, distances.of_readers(graph, link), strict=True):
+            slots.setdefault(end[0], []).append((np.minimum(times * seconds, most), graph.slot(end).of_way))
         self.readers = {node: _Reader(*zip(*read, strict=True)) for node, read in slots.items()}
         self.nodes = tuple(dict.fromkeys((self.maker, *self.readers)))
         self.is_alone = self.maker in self.readers

@@ -92,6 +92,7 @@ class Link:
         maker: Who makes it.
         readers: Who reads it, in order.
         times: For how many values that are alike it stands.
+        is_shared: Whether several ends read the value, of which some may be as one here.
     """
 
     value: int
@@ -99,6 +100,7 @@ class Link:
     maker: End
     readers: list[End] = field(default_factory=list)
     times: int = 1
+    is_shared: bool = False
 
 
 @dataclass(slots=True)

@@ -166,7 +166,7 @@ class _Program:
 
     def link(self, number: int, link: Link, in_full: bool) -> Terms:
         """What a value takes."""
-        if len(link.readers) < 2:
+        if len(link.readers) < 2 and not (in_full and link.is_shared):
             return [term for reader in link.readers for term in self.way_to(link, reader, self.runs(reader))]
         radii = self.radii(link)
         if not in_full:
@@ -206,9 +206,10 @@ class _Program:
         """Every version that is read is the one made first, or made of another one, in its scope or one around: from
         the first a flow leads to it, through arcs that are taken.
         """
-        layouts = {layout: place for place, layout in enumerate(self.graph.layouts(link))}
-        seconds = self.seconds(link, tuple(layouts), tuple(layouts))
-        arcs = _Arcs(tuple(layouts), *np.nonzero(~np.eye(len(layouts), dtype=bool)))
+        all_layouts = tuple(self.graph.layouts(link))
+        layouts = {layout: place for place, layout in enumerate(all_layouts)}
+        seconds = self.of_most(self.distances.between(link.type, all_layouts, all_layouts))
+        arcs = _Arcs(all_layouts, *np.nonzero(~np.eye(len(layouts), dtype=bool)))
         scopes = {reader: tuple(self.scopes(link, reader)) for reader in link.readers}
         taken = {scope: self.variables(arcs.before.size) for scope in sorted({*itertools.chain(*scopes.values())})}
         made = self.numbered(link.maker, layouts)
@@ -263,12 +264,13 @@ class _Program:
         """What it takes from where a value is made to where it is read: of a graph with fewer ways, from the same table
         as in the other one.
         """
-        graph = self.graph.whole or self.graph
-        seconds = self.seconds(link, graph.slot(link.maker).layouts, graph.slot(reader).layouts)
+        seconds = self.of_most(
+            self.distances.of_readers(self.graph.whole or self.graph, link)[link.readers.index(reader)]
+        )
         made, read = self.graph.slot(link.maker).numbers, self.graph.slot(reader).numbers
         return seconds if made is None or read is None else seconds[np.ix_(made, read)]
 
-    def seconds(self, link: Link, before: tuple[TensorSharding, ...], after: tuple[TensorSharding, ...]) -> Seconds:
+    def of_most(self, seconds: Seconds) -> Seconds:
         """What it takes from each layout to each, of what all takes; what is impossible more than all."""
-        seconds: Seconds = np.minimum(self.distances.between(link.type, before, after) / self.most, _IMPOSSIBLE)
-        return seconds
+        of_most: Seconds = np.minimum(seconds / self.most, _IMPOSSIBLE)
+        return of_most

@@ -136,7 +136,7 @@ class Outline:
     def link(self, number: int) -> Link:
         """A link, when all its ends are there."""
         value, (maker, *readers) = self.values[number], self.ends_of(number)
-        return Link(value, self.types[value], maker, readers)
+        return Link(value, self.types[value], maker, readers, is_shared=len(readers) > 1)
 
     def ends_of(self, link: int) -> list[End]:
         """The ends of a link, when all are there: whoever makes it first."""

@@ -199,11 +199,11 @@ def star(graph: ChoiceGraph, link: Link, distances: Distances, most: float, made
         return None
     maker, *readers = (graph.slot(end).layouts for end in (link.maker, *link.readers))
     runs = link.times * runs_at_least(graph, link)
-    key = link.type, id(maker), *map(id, readers), runs
-    entered = sum([distances.entered(link.type, maker, read) for read in readers])
+    key = link.type, id(maker), *map(id, readers), link.is_shared, runs
+    entered = distances.entered_of(graph, link)
     before, found = made.get(key, (-1, None))
     if found is None or entered != before:
-        found = star_of([np.minimum(runs * distances.between(link.type, maker, read), most) for read in readers])
+        found = star_of([np.minimum(runs * seconds, most) for seconds in distances.of_readers(graph, link)])
         made[key] = entered, found
     return found
 

@@ -304,7 +304,7 @@ class _Choosing:
                 planned = [self.distances.plan(link.type, *pair) for pair in sorted(pairs, key=repr)]
                 if any(planned):
                     mended = True
-                elif in_full and self.folded.link_of[number] not in self.in_full and len(link.readers) > 1:
+                elif in_full and self.folded.link_of[number] not in self.in_full and link.is_shared:
                     self.in_full.add(self.folded.link_of[number])
                     mended = True
         return mended
