@@ -309,6 +309,7 @@ NO_TIME = Budget(
     ways=1_000_000,
     near=1e-5,
     passes=1_000_000_000,
+    lifted=0,
 )
 """Nothing but messages."""
 

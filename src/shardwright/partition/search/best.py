@@ -31,6 +31,7 @@ BUDGETS = {
         ways=4_000,
         near=2.5e-3,
         passes=7_000_000,
+        lifted=150_000,
     ),
     "best": Budget(
         whole=1_000,
@@ -43,6 +44,7 @@ BUDGETS = {
         ways=1_000_000,
         near=1e-5,
         passes=100_000_000,
+        lifted=1_000_000,
     ),
 }
 """What bounds the time of each effort that chooses ops together."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,10 +25,26 @@ from shardwright.partition.search.outline import Outline
 from shardwright.partition.search.rows import Flags, Rows, in_order
 from shardwright.sharding import TensorSharding
 
-__all__ = ["Bounds", "Folded", "folded"]
+__all__ = ["Bounds", "Folded", "Seen", "folded"]
 
 _FIXED = 0
 """The number of the node that stands for all that have one way."""
+
+
+class Seen(NamedTuple):
+    """Nodes with a choice that were given the same, by messages of what stands for them.
+
+    Attributes:
+        node: What stands for them.
+        slots: Its slots at which it was given what came to theirs, in their order.
+        parts: Of each the number of equal parts in which that came to them.
+        nodes: The nodes of the other graph.
+    """
+
+    node: int
+    slots: Sequence[int]
+    parts: Sequence[float]
+    nodes: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +56,14 @@ class Folded:
         node_of: For each node of the other, the one that stands for it.
         link_of: For each link of the other, the one that stands for it.
         first: The nodes of the other of which those with a choice are the first that are so, in order.
-        seen: The nodes with a choice by what stands for them, with its slots at which it was given what came to their
-            own, and how many are so.
+        seen: The nodes of the other with a choice, by what they were given.
     """
 
     graph: ChoiceGraph
     node_of: Sequence[int]
     link_of: Sequence[int]
     first: Sequence[int]
-    seen: Sequence[tuple[int, Sequence[int], int]]
+    seen: Sequence[Seen]
 
     @property
     def is_whole(self) -> bool:
@@ -84,18 +100,18 @@ class Bounds:
         self.messages = messages
         alike, seconds, begin = Counter(folded.node_of), list[Seconds](), 0
         starts, places, ways, parts = list[int](), list[Numbers](), list[Numbers](), list[Seconds]()
-        for number, slots, _ in folded.seen:
+        for number, slots, of_slots, _ in folded.seen:
             node, at = folded.graph.nodes[number], messages.at[number]
             count = len(node.seconds)
             starts.append(begin)
             seconds.append(node.seconds / alike[number])
             places.append(messages.starts[number] + at.gather[slots].ravel())
             ways.append(np.tile(np.arange(begin, begin + count), len(slots)))
-            parts.append(np.repeat([node.slots[slot].share * alike[number] for slot in slots], count))
+            parts.append(np.repeat(of_slots, count))
             begin += count
         self.count = begin
         self.starts = np.array(starts, dtype=np.intp)
-        self.alike = np.array([count for _, _, count in folded.seen], dtype=float)
+        self.alike = np.array([len(one.nodes) for one in folded.seen], dtype=float)
         self.seconds = np.concatenate([np.zeros(0), *seconds])
         self.places, self.ways = (np.concatenate([np.zeros(0, np.intp), *one]) for one in (places, ways))
         self.parts = np.concatenate([np.zeros(0), *parts])
@@ -202,20 +218,18 @@ class _Folding:
         for link, times in zip(first_links.tolist(), np.bincount(links).tolist(), strict=True):
             made.add_link(link, seen[ends.of_link(link)].tolist(), times)
         finer, first_seen = in_order(finer)
+        members = np.split(self.free[np.argsort(finer, kind="stable")], np.cumsum(np.bincount(finer))[:-1])
+        alike = zip(first_seen.tolist(), members, strict=True) if finer.size else ()
         return Folded(
             ChoiceGraph(made.nodes, made.links, self.outline.scopes),
             self.node_of(nodes).tolist(),
             links.tolist(),
             self.free[first].tolist(),
             [
-                (
-                    _FIXED + 1 + node,
-                    made.slots_at(_FIXED + 1 + node, links[ends.links[ends.of_node(at)]].tolist()),
-                    count,
+                made.given(
+                    _FIXED + 1 + int(nodes[one]), links[ends.links[ends.of_node(self.free[one])]].tolist(), members
                 )
-                for node, at, count in zip(
-                    nodes[first_seen].tolist(), self.free[first_seen].tolist(), np.bincount(finer).tolist(), strict=True
-                )
+                for one, members in alike
             ],
         )
 
@@ -268,6 +282,8 @@ class _Made:
         slots.append(Slot(link, *self.outline.place(end), share))
         return number, len(slots) - 1
 
-    def slots_at(self, node: int, links: Sequence[int]) -> list[int]:
-        """The slots at which a node has what was given to the ends at such links of those for which it stands."""
-        return [self.slots[node * self.most + place, link] for place, link in enumerate(links)]
+    def given(self, node: int, links: Sequence[int], nodes: Numbers) -> Seen:
+        """Those of the nodes for which one stands whose ends are at such links."""
+        slots = [self.slots[node * self.most + place, link] for place, link in enumerate(links)]
+        parts = [self.nodes[node].slots[slot].share * self.alike[node] for slot in slots]
+        return Seen(node, slots, parts, nodes.tolist())

@@ -121,6 +121,12 @@ class Outline:
         """The ends of links, when all are there."""
         return Ends(self.end_nodes, self.end_links, len(self.kind_of), len(self.values))
 
+    @property
+    def ways(self) -> int:
+        """How many ways all nodes have together."""
+        counts = np.array([len(kind.seconds) for kind in self.kinds], dtype=np.intp)
+        return int(counts[self.kind_of].sum())
+
     @once
     def graph(self) -> ChoiceGraph:
         """The choice graph itself, when all is there."""

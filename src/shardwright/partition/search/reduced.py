@@ -69,6 +69,8 @@ class Budget:
             do.
         near: How near, as a part of the bound.
         passes: How often messages pass for all ways of a graph, times these, before nothing is chosen anew any more.
+        lifted: How many ways all nodes of a graph that was folded may have together for messages to be passed on among
+            them.
     """
 
     whole: int
@@ -81,6 +83,7 @@ class Budget:
     ways: int
     near: float
     passes: int
+    lifted: int
 
 
 class Reduced:

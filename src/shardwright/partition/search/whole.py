@@ -28,6 +28,7 @@ from shardwright.partition.search.distances import Distances
 from shardwright.partition.search.folded import Bounds, folded
 from shardwright.partition.search.graph import End
 from shardwright.partition.search.held import NOTHING_HELD, Held, Most, held_by
+from shardwright.partition.search.lifted import lifted
 from shardwright.partition.search.outline import Outline
 from shardwright.partition.search.reduced import Budget, Reduced
 from shardwright.partition.search.total import seconds_of, seconds_of_values
@@ -41,6 +42,10 @@ _CLOSE = 1e-5
 
 _POLISHED = 8
 """How often what was found is made better at most."""
+
+_PASSES, _SETTLED = 12, 0.05
+"""How often messages are passed on among nodes that were folded, and the part of what is not proven below which a
+growing bound rests."""
 
 _ROUNDED = 1e-9
 """A difference, of seconds of all, that is rounding."""
@@ -134,6 +139,8 @@ class _Choosing:
 
     def run(self) -> Best:
         self.look()
+        if self.bounds is not None and self.choices.ways <= self.budget.lifted:
+            self.prove()
         best = replace(self.best, held=held_by(self.found))
         if self.given is not None and self.given.is_told:
             return best
@@ -166,6 +173,16 @@ class _Choosing:
                 break
             solution = solution_of(self.reduced.graph, ways, self.distances, self.best.bound)
             if not self.learns_from(solution) and ways != self.ways:
+                break
+
+    def prove(self) -> None:
+        """Tell what choices take at least of which none need be alike, as if nothing had been folded."""
+        messages = lifted(self.folded, self.reduced.messages, self.choices.graph)
+        for _ in range(_PASSES):
+            before, found = self.best.bound, self.best.seconds
+            bound = messages.least(self.distances, 1)
+            self.best = replace(self.best, bound=max(before, bound))
+            if found - bound <= self.budget.near * bound or 0 < bound - before <= _SETTLED * (found - bound):
                 break
 
     @property
