@@ -16,7 +16,7 @@ from shardwright.ir.ops import LAYOUTS
 from shardwright.partition.alike import Alike, alike, is_of_any, needs_more
 from shardwright.partition.bodies import body_layouts, even_boundary, unknown_regions
 from shardwright.partition.carried_sums import carried_layouts
-from shardwright.partition.decisions import AtUses, Computed, Decision, Decisions, Layout, PassedOn, Reshard
+from shardwright.partition.decisions import AtUses, Computed, Decision, Decisions, Layout, PassedOn, Reshard, Version
 from shardwright.partition.free_axes import is_split_inside, stays_within
 from shardwright.partition.in_place import pointwise_in_place
 from shardwright.partition.last_reductions import layout_after, to_last_reduction
@@ -308,16 +308,10 @@ class Decider:
     def _while(self, op: Op) -> Computed:
         """The values carried round keep one layout: on entry, in both regions, on yield and on exit."""
         targets = self.targets.of(op.results)
-        for value, layout in self.given.ahead.get(op, ()):
-            self.values.bring(self.env.get(value) or self._value(value), layout)
-        ahead = self.values.new_versions()
-        layouts = self.carried.get(op)
+        ahead, layouts = self._ahead(op), self.carried.get(op)
         if layouts is None:
             layouts = self.carried[op] = self._carried(op, targets)
-        computed = self.taking(op, layouts, layouts)
-        if ahead:
-            notes = (*ahead_notes(self.graph, op, ahead), *computed.notes) if self.given.is_told else ()
-            computed = replace(computed, before=(*ahead, *computed.before), notes=notes)
+        computed = self._behind(ahead, op, self.taking(op, layouts, layouts))
         condition, body = op.regions
         self._region(condition, layouts, (replicated(self.mesh, 0),))
         self._region(body, layouts, layouts)
@@ -335,12 +329,23 @@ class Decider:
 
     def _case(self, op: Op) -> Computed:
         """All branches yield the layouts of the results."""
-        layouts = self.carried.get(op, self.targets.of(op.results))
+        layouts, ahead = self.carried.get(op, self.targets.of(op.results)), self._ahead(op)
         before, read = self.values.read(self._operands(op), (replicated(self.mesh, 0),))
         for region in op.regions:
             self._region(region, (), layouts)
         self.define(op.results, layouts)
-        return Computed(before, read, layouts)
+        return self._behind(ahead, op, Computed(before, read, layouts))
+
+    def _ahead(self, op: Op) -> tuple[Version, ...]:
+        """What is made in front of an op because it is read in its regions."""
+        for value, layout in self.given.ahead.get(op, ()):
+            self.values.bring(self.env.get(value) or self._value(value), layout)
+        return self.values.new_versions()
+
+    def _behind(self, ahead: tuple[Version, ...], op: Op, computed: Computed) -> Computed:
+        """An op behind what is made in front of it."""
+        notes = ahead_notes(self.graph, op, ahead) if self.given.is_told else ()
+        return replace(computed, before=(*ahead, *computed.before), notes=(*notes, *computed.notes))
 
     def _inline(self, op: Op) -> PassedOn:
         """A named computation is its body."""

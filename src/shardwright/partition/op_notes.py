@@ -137,14 +137,15 @@ def gather_notes(
             yield _note(op, message, way.sent(operands[number].type), reason)
 
 
-def ahead_notes(graph: Graph, loop: Op, ahead: tuple[Version, ...]) -> Iterator[Note]:
-    """What is gathered in front of a loop, since ops in it read it so."""
+def ahead_notes(graph: Graph, op: Op, ahead: tuple[Version, ...]) -> Iterator[Note]:
+    """What is gathered in front of a loop, or of branches, since ops in them read it so."""
+    why = "it is read so in every turn" if op.name == "stablehlo.while" else "it is read so more than once"
     for version in ahead:
         if isinstance(version, Reshard) and gathers(version):
             way = _Way(version.source, version.steps)
-            reason = _Reason("it is read so in every turn", f"let what reads it there take {way.source!r}", False)
+            reason = _Reason(why, f"let what reads it there take {way.source!r}", False)
             message = f"a value that it reads is gathered along dimension {_listed(way.gathered())}: {reason.why}"
-            yield _note(loop, message, way.sent(graph.types[version.value]), reason)
+            yield _note(op, message, way.sent(graph.types[version.value]), reason)
 
 
 def returned_notes(graph: Graph, op: Op, before: tuple[Version, ...]) -> Iterator[Note]:

@@ -76,7 +76,7 @@ class Given:
 
     Attributes:
         ways: How they are split.
-        ahead: Loops, with the versions of values that are made in front of them because they are read within.
+        ahead: Loops and branches, with the versions of values that are made in front of them, being read within.
         carried: Loops, with the layouts of the values that they carry round; branches and barriers, with those of what
             they give.
         made_of: Versions of values, with the version that each is made of.

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 import shardwright as sw
@@ -20,7 +21,7 @@ from shardwright.partition.padding import pad_uneven, with_stated_boundary
 from shardwright.partition.rolls import with_rolls
 from shardwright.program import Plan
 
-__all__ = ["SCALED", "ready", "repeated_program", "small_program"]
+__all__ = ["SCALED", "ready", "region_program", "repeated_program", "small_program"]
 
 SCALED = replace(TPU_V5P, start_seconds=TPU_V5P.start_seconds / 1000)
 """Programs of tests are a thousand times smaller than those that they stand for."""
@@ -71,6 +72,35 @@ def small_program(seed: int) -> Plan:
     mesh, specs = _mesh(seed)
     program = sw.from_jax(_function(rng), *[jnp.ones((8, 8))] * 2)
     return program.shard(mesh, {number: rng.choice(specs) for number in range(2)})
+
+
+def region_program(seed: int) -> Plan:
+    """A few ops in front of a loop or branches, in them, where they read what is outside, and behind them."""
+    rng = random.Random(seed)
+    kinds = [rng.choice(("product", "turned", "tanh", "add")) for _ in range(4)]
+    is_loop, reads_behind = seed % 2, rng.random() < 0.5
+
+    def op(kind: str, one: Any, other: Any) -> Any:
+        match kind:
+            case "product":
+                return one @ other
+            case "turned":
+                return other @ one
+            case "tanh":
+                return jnp.tanh(one)
+        return one + other
+
+    def f(x: Any, w: Any, v: Any) -> Any:
+        inside = [lambda y, k=kind, m=matrix: op(k, y, m) for kind, matrix in zip(kinds, (w, v, w), strict=False)]
+        if is_loop:
+            y = jax.lax.fori_loop(0, 3, lambda _, y: inside[1](inside[0](y)), x)
+        else:
+            y = jax.lax.cond(x[0, 0] > 0, inside[0], lambda y: inside[2](inside[1](y)), x)
+        return op(kinds[3], y, w) if reads_behind else y
+
+    mesh, specs = _mesh(seed // 2)
+    program = sw.from_jax(f, *[jnp.ones((8, 8))] * 3)
+    return program.shard(mesh, {number: rng.choice(specs) for number in range(3)})
 
 
 def repeated_program(seed: int) -> Plan:

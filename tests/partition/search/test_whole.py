@@ -5,9 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import jax
@@ -16,7 +14,7 @@ import numpy as np
 import pytest
 
 import shardwright as sw
-from shardwright.cost.hardware import TPU_V5P, current_hardware
+from shardwright.cost.hardware import TPU_V5P
 from shardwright.cost.price import Cost, price
 from shardwright.ir.types import TensorType
 from shardwright.memo import Session
@@ -29,7 +27,6 @@ from shardwright.partition.search.build import choice_graph
 from shardwright.partition.search.chosen import solution_of
 from shardwright.partition.search.decided import decided_ways
 from shardwright.partition.search.distances import Distances
-from shardwright.partition.search.graph import ChoiceGraph, Link
 from shardwright.partition.search.held import largest_held, most_to_hold
 from shardwright.partition.search.integer import Limits, solve
 from shardwright.partition.search.least import least_seconds
@@ -38,83 +35,17 @@ from shardwright.partition.search.reduced import Budget, Reduced
 from shardwright.partition.search.total import times_run, total_seconds
 from shardwright.sharding import TensorSharding
 from tests.models.nets.all import NETS
-from tests.partition.search.programs import SCALED, ready, small_program
+from tests.partition.search.every_choice import MOST, EveryChoice
+from tests.partition.search.programs import SCALED, ready, region_program, small_program
 from tests.reshard.test_gap import pair
 
-MOST = 200_000
-"""Choices that are looked at; of programs with more, nothing is compared."""
 
-
-class _All:
-    """The least that any choice takes, by looking at all of them; no regions."""
-
-    def __init__(self, graph: ChoiceGraph) -> None:
-        self.graph = graph
-        self.hardware = current_hardware()
-        self.looked = 0
-        self.of_link = cache(self.link_seconds)
-        self.of_pair = cache(self.seconds)
-
-    def least(self) -> float | None:
-        """By depth first; `None` if there are too many."""
-        self.best = math.inf
-        try:
-            self.node(0, 0.0, {})
-        except OverflowError:
-            return None
-        return self.best
-
-    def node(self, number: int, seconds: float, chosen: Mapping[int, int]) -> None:
-        self.looked += 1
-        if self.looked > MOST:
-            raise OverflowError
-        if seconds >= self.best:
-            return
-        if number == len(self.graph.nodes):
-            self.best = seconds
-            return
-        node = self.graph.nodes[number]
-        for way, own in enumerate(node.seconds):
-            now = {**chosen, number: way}
-            done = {slot.link for slot in node.slots if self.is_over(self.graph.links[slot.link], number)}
-            self.node(number + 1, seconds + own + sum(self.of_link(*self.layouts(link, now)) for link in done), now)
-
-    def is_over(self, link: Link, number: int) -> bool:
-        return max([node for node, _ in (link.maker, *link.readers)]) == number
-
-    def layouts(self, number: int, chosen: Mapping[int, int]) -> tuple[int, TensorSharding, frozenset[TensorSharding]]:
-        link = self.graph.links[number]
-        slots = [(self.graph.slot(end), chosen[end[0]]) for end in (link.maker, *link.readers)]
-        made, *read = [slot.layouts[slot.of_way[way]] for slot, way in slots]
-        return number, made, frozenset(read) - {made}
-
-    def link_seconds(self, number: int, made: TensorSharding, read: frozenset[TensorSharding]) -> float:
-        """The cheapest tree from the layout that is made to all that are read, by way of at most one other."""
-        link = self.graph.links[number]
-        others = {layout for end in (link.maker, *link.readers) for layout in self.graph.slot(end).layouts}
-        between = [(), *[(other,) for other in sorted(others - read - {made}, key=repr)]] if len(read) > 1 else [()]
-        orders = (order for more in between for order in itertools.permutations((*read, *more)))
-        return min([self.tree(link.type, made, order) for order in orders], default=0.0)
-
-    def tree(self, type: TensorType, made: TensorSharding, order: tuple[TensorSharding, ...]) -> float:
-        there, seconds = [made], 0.0
-        for layout in order:
-            seconds += min([self.of_pair(type, before, layout) for before in there])
-            there.append(layout)
-        return seconds
-
-    def seconds(self, type: TensorType, before: TensorSharding, after: TensorSharding) -> float:
-        if not leads_to(before, after):
-            return math.inf
-        return price(edge_cost(type, before, after, self.hardware), self.hardware)
-
-
-def _check(seed: int) -> bool:
+def _check(plan: sw.Plan) -> bool:
     """Compare with all choices, and tell whether there are few enough."""
     with Session(hardware=SCALED):
-        graph = ready(small_program(seed))
+        graph = ready(plan)
         decide, times = decider(graph), times_run(graph)
-        least = _All(choice_graph(graph, decide(), times)).least()
+        least = EveryChoice(choice_graph(graph, decide(), times)).least()
         if least is None:
             return False
         _, searched = search(graph, most_held=math.inf)
@@ -124,18 +55,35 @@ def _check(seed: int) -> bool:
 
 
 def test_some_programs_take_what_the_best_of_all_choices_takes() -> None:
-    assert sum(map(_check, range(12))) >= 6
+    assert sum(map(_check, map(small_program, range(12)))) >= 6
 
 
 def test_what_one_reader_gathers_may_be_cut_for_the_others() -> None:
     """There a plan takes more: it may hold no more than its ends do."""
-    assert _check(126)
+    assert _check(small_program(126))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(12, 400))
 def test_programs_take_what_the_best_of_all_choices_takes(seed: int) -> None:
-    if not _check(seed):
+    if not _check(small_program(seed)):
+        pytest.skip(f"more than {MOST} choices")
+
+
+def test_some_loops_and_branches_take_what_the_best_of_all_choices_takes() -> None:
+    assert sum(map(_check, map(region_program, range(1, 12)))) >= 8
+
+
+@pytest.mark.parametrize("seed", [28, 166])
+def test_what_a_branch_reads_is_made_in_front_of_it_if_it_is_needed_behind_it_too(seed: int) -> None:
+    """As it is read there, or in another layout from which it is cut."""
+    assert _check(region_program(seed))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(12, 400))
+def test_loops_and_branches_take_what_the_best_of_all_choices_takes(seed: int) -> None:
+    if not _check(region_program(seed)):
         pytest.skip(f"more than {MOST} choices")
 
 

@@ -55,24 +55,24 @@ class Around:
     def _of_link(self, link: int, number: int) -> Seconds:
         """What a link takes for each way of one of its nodes."""
         graph, ways = self.graph, self.ways
-        ends, (_, times, tables) = graph.links[link], self.tables[link]
+        ends, (of_readers, times, tables) = graph.links[link], self.tables[link]
         made = graph.slot(ends.maker)
-        if not times:
+        if not tables:
             return np.zeros(len(graph.nodes[number].seconds))
         if ends.maker[0] == number:
             of_made = np.zeros(len(made.layouts))
-            for end, table in zip(ends.readers, tables, strict=True):
+            for end, runs, table in zip(ends.readers, of_readers, tables, strict=True):
                 slot = graph.slot(end)
-                of_made = np.maximum(of_made, table[:, slot.of_way[ways[end[0]]]])
+                of_made = np.maximum(of_made, runs * table[:, slot.of_way[ways[end[0]]]])
             seconds: Seconds = (times * of_made)[made.of_way]
             return seconds
         row, least, mine = made.of_way[ways[ends.maker[0]]], 0.0, list[Seconds]()
-        for end, table in zip(ends.readers, tables, strict=True):
+        for end, runs, table in zip(ends.readers, of_readers, tables, strict=True):
             slot = graph.slot(end)
             if end[0] == number:
-                mine.append(table[row][slot.of_way])
+                mine.append(runs * table[row][slot.of_way])
             else:
-                least = max(least, table[row, slot.of_way[ways[end[0]]]])
+                least = max(least, runs * table[row, slot.of_way[ways[end[0]]]])
         dearest: Seconds = np.maximum(mine[0] if len(mine) == 1 else np.maximum.reduce(mine), least)
         return times * dearest
 
@@ -81,13 +81,13 @@ class Table(NamedTuple):
     """What a link takes.
 
     Attributes:
-        runs: How often a version of the value is made at least.
-        times: And of all the values that the link stands for.
+        runs: For each reader how often a version for it is made at least.
+        times: For how many values that are alike the link stands.
         readers: For each reader what bringing it from each layout to each takes, once.
     """
 
-    runs: float
-    times: float
+    runs: list[float]
+    times: int
     readers: list[Seconds]
 
 
@@ -103,7 +103,7 @@ class Tables(dict[int, Table]):
     def __missing__(self, number: int) -> Table:
         graph, link = self.graph, self.graph.links[number]
         runs = runs_at_least(graph, link)
-        found = self[number] = Table(runs, link.times * runs, self.distances.of_readers(graph, link))
+        found = self[number] = Table(runs, link.times, self.distances.of_readers(graph, link))
         return found
 
 

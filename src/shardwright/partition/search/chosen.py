@@ -49,8 +49,8 @@ def solution_of(
     for number, link in enumerate(graph.links):
         made, *read = [graph.slot(end).of_way[ways[end[0]]] for end in (link.maker, *link.readers)]
         runs, _, readers = tables[number]
-        taken = [float(table[made, layout]) for table, layout in zip(readers, read, strict=True)]
-        links.append(runs * max(taken, default=0.0))
+        taken = [one * float(table[made, layout]) for one, table, layout in zip(runs, readers, read, strict=True)]
+        links.append(max(taken, default=0.0))
     seconds = sum(float(node.seconds[way]) for node, way in zip(graph.nodes, ways, strict=True))
     seconds += sum(link.times * taken for link, taken in zip(graph.links, links, strict=True))
     return Solution(tuple(ways), tuple(links), {}, seconds, min(bound, seconds))

@@ -56,10 +56,11 @@ class _Value:
         maker = graph.slot(link.maker)
         self.maker = link.maker[0]
         self.made = Groups(maker.of_way)
-        times = link.times * runs_at_least(graph, link)
+        of_readers = runs_at_least(graph, link), distances.of_readers(graph, link)
         slots: dict[int, list[tuple[Seconds, Numbers]]] = {}
-        for end, seconds in zip(link.readers, distances.of_readers(graph, link), strict=True):
-            slots.setdefault(end[0], []).append((np.minimum(times * seconds, most), graph.slot(end).of_way))
+        for end, runs, seconds in zip(link.readers, *of_readers, strict=True):
+            taken = np.minimum(link.times * runs * seconds, most)
+            slots.setdefault(end[0], []).append((taken, graph.slot(end).of_way))
         self.readers = {node: _Reader(*zip(*read, strict=True)) for node, read in slots.items()}
         self.nodes = tuple(dict.fromkeys((self.maker, *self.readers)))
         self.is_alone = self.maker in self.readers

@@ -21,6 +21,7 @@ from shardwright.partition.search.all_ways import Numbers, Seconds
 from shardwright.partition.search.chosen import Solution
 from shardwright.partition.search.distances import Distances
 from shardwright.partition.search.graph import ChoiceGraph, End, Link
+from shardwright.partition.search.stars import runs_at_least
 from shardwright.sharding import TensorSharding
 
 __all__ = ["Limits", "solve"]
@@ -167,7 +168,8 @@ class _Program:
     def link(self, number: int, link: Link, in_full: bool) -> Terms:
         """What a value takes."""
         if len(link.readers) < 2 and not (in_full and link.is_shared):
-            return [term for reader in link.readers for term in self.way_to(link, reader, self.runs(reader))]
+            readers = zip(link.readers, runs_at_least(self.graph, link), strict=True)
+            return [term for reader, runs in readers for term in self.way_to(link, reader, runs)]
         radii = self.radii(link)
         if not in_full:
             return radii
@@ -255,10 +257,6 @@ class _Program:
     def scopes(self, link: Link, reader: End) -> list[int]:
         """The scopes in which a version may be made for a reader."""
         return self.graph.around(link, self.graph.slot(reader).scope)
-
-    def runs(self, reader: End) -> float:
-        """How often a reader does."""
-        return self.graph.scopes[self.graph.slot(reader).scope].runs
 
     def between(self, link: Link, reader: End) -> Seconds:
         """What it takes from where a value is made to where it is read: of a graph with fewer ways, from the same table

@@ -1,7 +1,7 @@
 """What a value takes on its way from its maker to its readers at least, for every layout that each of them may choose.
 
 A version that several readers want is made once, and with it others that lie on its way. So all readers together take
-at least what the dearest does, as often as a version of it must be made.
+at least what the dearest does, each as often as a version for it must be made.
 """
 
 from __future__ import annotations
@@ -173,12 +173,15 @@ def _ranks(some: Seconds, limits: Seconds) -> tuple[Numbers, Numbers]:
     return within, first
 
 
-def runs_at_least(graph: ChoiceGraph, link: Link) -> float:
-    """How often a version of a value is made at least that a reader wants: as often as the scope runs that does so
-    least often of those in which it may be made; 0 if nobody reads it.
+def runs_at_least(graph: ChoiceGraph, link: Link) -> list[float]:
+    """For each reader of a value how often a version that it wants is made at least: as often as the scope runs that
+    does so least often of those in which it may be made.
     """
-    scopes = dict.fromkeys(graph.slot(end).scope for end in link.readers)
-    return min([graph.scopes[one].runs for scope in scopes for one in graph.around(link, scope)], default=0.0)
+    scopes = [graph.slot(end).scope for end in link.readers]
+    least = {
+        scope: min([graph.scopes[one].runs for one in graph.around(link, scope)]) for scope in dict.fromkeys(scopes)
+    }
+    return list(map(least.__getitem__, scopes))
 
 
 Made = dict[object, tuple[int, Star]]
@@ -198,12 +201,13 @@ def star(graph: ChoiceGraph, link: Link, distances: Distances, most: float, made
     if not link.readers:
         return None
     maker, *readers = (graph.slot(end).layouts for end in (link.maker, *link.readers))
-    runs = link.times * runs_at_least(graph, link)
-    key = link.type, id(maker), *map(id, readers), link.is_shared, runs
+    runs = [link.times * one for one in runs_at_least(graph, link)]
+    key = link.type, id(maker), *map(id, readers), link.is_shared, *runs
     entered = distances.entered_of(graph, link)
     before, found = made.get(key, (-1, None))
     if found is None or entered != before:
-        found = star_of([np.minimum(runs * seconds, most) for seconds in distances.of_readers(graph, link)])
+        of_readers = zip(runs, distances.of_readers(graph, link), strict=True)
+        found = star_of([np.minimum(one * seconds, most) for one, seconds in of_readers])
         made[key] = entered, found
     return found
 

@@ -9,7 +9,6 @@ chosen takes what was thought: no choice takes less.
 from __future__ import annotations
 
 import itertools
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -28,6 +27,7 @@ from shardwright.partition.search.distances import Distances
 from shardwright.partition.search.folded import Bounds, folded
 from shardwright.partition.search.graph import End
 from shardwright.partition.search.held import NOTHING_HELD, Held, Most, held_by
+from shardwright.partition.search.in_front import made_in_front
 from shardwright.partition.search.lifted import lifted
 from shardwright.partition.search.outline import Outline
 from shardwright.partition.search.reduced import Budget, Reduced
@@ -254,27 +254,9 @@ class _Choosing:
         of_kind = [kind.ways for kind in self.choices.kinds]
         chosen = zip(self.choices.ops, map(of_kind.__getitem__, self.choices.kind_of), solution.ways, strict=True)
         ways = {op: ways[number] for op, ways, number in chosen if ways and op is not None}
-        return Given(ways, self.ahead(solution), self.carried(solution), self.made_of(solution), is_told)
-
-    def ahead(self, solution: Solution) -> dict[Op, tuple[tuple[int, TensorSharding], ...]]:
-        """What loops read from outside otherwise than it lies is made in front of them, once."""
-        made: dict[Op, dict[tuple[int, TensorSharding], None]] = defaultdict(dict)
-        for link in self.read_inside:
-            outermost = self.choices.place(link.maker).scope
-            first = self.choices.layout(link.maker, solution.ways)
-            for end in link.readers:
-                layout = self.choices.layout(end, solution.ways)
-                loop, scope = None, self.choices.place(end).scope
-                while scope != outermost:
-                    here = self.choices.scopes[scope]
-                    assert here.parent is not None
-                    assert here.op is not None
-                    if here.runs > self.choices.scopes[here.parent].runs:
-                        loop = here.op
-                    scope = here.parent
-                if loop is not None and layout != first and not layout.partial:
-                    made[loop][link.value, layout] = None
-        return {op: tuple(versions) for op, versions in made.items()}
+        made_of = self.made_of(solution)
+        ahead = made_in_front(self.choices, self.read_inside, solution.ways, made_of)
+        return Given(ways, ahead, self.carried(solution), made_of, is_told)
 
     def carried(self, solution: Solution) -> dict[Op, tuple[Layout, ...]]:
         """How the values lie that loops carry round, and that wait for each other."""
