@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -11,19 +12,21 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import shardwright as sw
 from shardwright.memo import Session
 from shardwright.partition.decide import decide
 from shardwright.partition.search.as_decided import Decided
-from shardwright.partition.search.best import BUDGETS, search
+from shardwright.partition.search.best import BUDGETS, Searched, search
 from shardwright.partition.search.build import outline
 from shardwright.partition.search.chosen import solution_of
 from shardwright.partition.search.distances import Distances
 from shardwright.partition.search.folded import Folded, folded
 from shardwright.partition.search.graph import ChoiceGraph, End
 from shardwright.partition.search.integer import Limits, solve
+from shardwright.partition.search.lifted import lifted
 from shardwright.partition.search.messages import Messages
 from shardwright.partition.search.outline import Outline
 from shardwright.partition.search.total import times_run
@@ -137,6 +140,49 @@ def test_bounds_of_a_folded_graph_are_bounds_of_the_other(seed: int) -> None:
             messages, ways = _chosen(one, passes)
             assert one.bound(messages) <= best.seconds * (1 + 1e-6) + 1e-15
             assert solution_of(one.graph, ways, Distances(SCALED), 0.0).seconds >= best.seconds * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_lifted_has_moved_as_much_and_bounds_all_choices(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    with _choices(small_program(seed) if seed % 2 else repeated_program(seed)) as choices:
+        graph = choices.graph
+        some = solution_of(graph, [0] * len(graph.nodes), Distances(SCALED), 0.0).seconds
+        best, _ = solve(graph, Distances(SCALED), (), min(some, 1e-6), ALL)
+        assert best is not None
+        for most, passes in ((1, 1), (1, 6), (30, 3)):
+            one = folded(choices, 0, most)
+            messages, _ = _chosen(one, passes)
+            apart = lifted(one, messages, graph)
+            alike = [int(rng.integers(len(node.seconds))) for node in one.graph.nodes]
+            ways = [alike[node] for node in one.node_of]
+            assert _moved(apart, graph, ways) == pytest.approx(_moved(messages, one.graph, alike), abs=1e-15)
+            bounds = [apart.least(Distances(SCALED), 1) for _ in range(8)]
+            assert all(after >= before * (1 - 1e-9) for before, after in itertools.pairwise(bounds))
+            assert bounds[-1] <= best.seconds * (1 + 1e-6) + 1e-15
+
+
+def _moved(messages: Messages, graph: ChoiceGraph, ways: Sequence[int]) -> float:
+    """What was moved to nodes of the ways that are chosen."""
+    return sum(
+        float(given[slot.of_way[way]])
+        for of_node, node, way in zip(messages.given, graph.nodes, ways, strict=True)
+        for given, slot in zip(of_node, node.slots, strict=True)
+    )
+
+
+def test_what_is_proven_of_layers_alike_is_proven_of_all_choices(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = list[Searched]()
+    for most in (0, 1_000_000):
+        budget = replace(BUDGETS["default"], whole=0, nodes=60, apart=0, lifted=most)
+        monkeypatch.setitem(BUDGETS, "default", budget)
+        with Session(hardware=SCALED):
+            found.append(search(ready(_deep(8)), "default")[1])
+    alike, all = found
+    assert alike.seconds == all.seconds
+    assert alike.seconds_least_alike == pytest.approx(alike.seconds)
+    assert alike.seconds_least < 0.97 * all.seconds
+    assert all.seconds <= all.seconds_least * (1 + 2.5e-3)
 
 
 def test_a_graph_with_nothing_alike_stays_as_it_is() -> None:

@@ -236,6 +236,25 @@ def test_what_a_loop_reads_from_outside_in_every_turn_is_gathered_in_front_of_it
     spmd.verify().require()
 
 
+def _branches(x: jax.Array, w: jax.Array) -> Any:
+    def one(y: jax.Array) -> Any:
+        return jnp.tanh(y @ w)
+
+    def other(y: jax.Array) -> Any:
+        return jax.lax.cond(y[0, 1] > 0, lambda z: jnp.sin(z @ w), lambda z: z, y)
+
+    y = jax.lax.cond(x[0, 0] > 0, one, other, x)
+    return jax.lax.fori_loop(0, 3, lambda _, z: jax.lax.cond(z[0, 0] > 0, one, jnp.cos, z), y)
+
+
+def test_what_branches_and_a_loop_behind_them_read_is_gathered_in_front_of_all() -> None:
+    program = sw.from_jax(_branches, jnp.ones((512, 64)), jnp.ones((64, 64)))
+    spmd = program.shard(sw.Mesh(x=4), {0: sw.P("x"), 1: sw.P("x")}).partition(effort="best")
+    assert spmd.traffic.kinds["all_gather"].executed == 1
+    assert any(note.message.endswith("it is read so more than once") for note in spmd.notes)
+    spmd.verify().require()
+
+
 def test_bounds_know_that_what_a_loop_reads_may_be_made_in_front_of_it() -> None:
     graph = ready(sw.load(_CAPTURING).shard())
     with Session(hardware=TPU_V5P):
