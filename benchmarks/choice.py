@@ -6,7 +6,7 @@ are within one hundredth of the least that any choice takes (at least 95 of a hu
 the times. Where a file holds what this printed before, programs that take more or less than then are named.
 
     python benchmarks/choice.py                         all models, as by `--effort default`
-    python benchmarks/choice.py examples.gpt32 nets.u   programs whose name begins so
+    python benchmarks/choice.py examples.gpt32 nets.u   programs whose names begin so: nets, steps, large, clusters
     python benchmarks/choice.py --effort best
     python benchmarks/choice.py > BEFORE; …; python benchmarks/choice.py --before BEFORE
 """
@@ -54,9 +54,9 @@ class Chosen(NamedTuple):
 def programs() -> dict[str, Callable[[], Plan]]:
     """All there are, by name."""
     from shardwright.program import load
-    from tests.models.nets.all import NETS
+    from tests.models.all import models
 
-    every: dict[str, Callable[[], Plan]] = {f"nets.{name}": net.plan for name, net in NETS.items()}
+    every = models()
     return every | {f"examples.{name}": partial(lambda name: load(example(name)).plan(), name) for name in EXAMPLES}
 
 
@@ -119,10 +119,10 @@ def main(arguments: Sequence[str]) -> None:
     before = dict(seconds_in(options.before)) if options.before else {}
     report, models = Report(), list[Chosen]()
     for name, make in programs().items():
-        if name.startswith(tuple(options.names) or "nets."):
+        if name.startswith(tuple(options.names)) if options.names else not name.startswith("examples."):
             one = chosen(make, options.effort, options.hardware)
             tell(report, name, one, before)
-            models += [one] if name.startswith("nets.") else []
+            models += [] if name.startswith("examples.") else [one]
     if len(models) > 1:
         tell_all(report, models)
     report.exit()

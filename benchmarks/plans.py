@@ -117,15 +117,9 @@ class Tally:
 def programs() -> dict[str, Make]:
     """All there are, by name."""
     from shardwright.program import load
-    from tests.models.large.all import LARGE
-    from tests.models.large.clusters import CLUSTERS
-    from tests.models.nets.all import NETS
-    from tests.models.steps.all import SHARDINGS, STEPS, plan
+    from tests.models.all import models
 
-    every: dict[str, Make] = {f"nets.{name}": partial(net.plan, evenly=True) for name, net in NETS.items()}
-    every |= {f"steps.{name}.{kind}": partial(plan, name, kind) for name in STEPS for kind in SHARDINGS}
-    every |= {f"large.{name}": partial(make, small=False) for name, make in LARGE.items()}
-    every |= {f"clusters.{name}": partial(make, small=False) for name, make in CLUSTERS.items()}
+    every: dict[str, Make] = models(evenly=True)
     return every | {f"examples.{name}": partial(lambda name: load(example(name)).plan(), name) for name in EXAMPLES}
 
 

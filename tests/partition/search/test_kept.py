@@ -22,7 +22,7 @@ from shardwright.partition.search.distances import Distances
 from shardwright.partition.search.forests import Forests
 from shardwright.partition.search.graph import ChoiceGraph
 from shardwright.partition.search.messages import Messages
-from shardwright.partition.search.stars import star
+from shardwright.partition.search.stars import Stars
 from shardwright.partition.search.total import times_run
 from tests.partition.search.programs import SCALED, ready, small_program
 
@@ -59,7 +59,7 @@ def test_messages_know_what_became_known_since(seed: int) -> None:
             assert sum(messages.of_links) + sum(messages.of_nodes) == pytest.approx(bounds[-1])
             messages.chosen()  # which moves all, and puts it back
             for number, link in enumerate(graph.links):
-                anew, ends = star(graph, link, distances, 1.0, {}), (link.maker, *link.readers)
+                anew, ends = Stars(graph, distances, 1.0).of(link), (link.maker, *link.readers)
                 if anew is None:
                     continue
                 given = [messages.given[node][slot] for node, slot in ends]

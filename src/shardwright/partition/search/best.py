@@ -25,7 +25,7 @@ BUDGETS = {
         nodes=250,
         apart=4_000,
         sweeps=(24, 6),
-        each=Limits(entries=100_000, gap=1e-3, work=500_000),
+        each=Limits(entries=150_000, gap=1e-3, work=500_000),
         all=500_000,
         rounds=8,
         ways=4_000,

@@ -28,7 +28,7 @@ from shardwright.partition.search.distances import Distances
 from shardwright.partition.search.given import AtLink, AtNode, Through, gives_all
 from shardwright.partition.search.graph import ChoiceGraph
 from shardwright.partition.search.groups import Groups
-from shardwright.partition.search.stars import Made, star
+from shardwright.partition.search.stars import Stars
 
 __all__ = ["Messages"]
 
@@ -77,8 +77,7 @@ class Messages:
             for place, (node, slot) in enumerate(link.ends):
                 self.at[node].links[slot] = self.at[node].near[slot] = link, place
         self.known = [-1] * len(ends)  # `Distances.changed`, when what the link takes was made
-        self.distances: Distances | None = None
-        self.made: Made = {}  # the stars of links, by those distances
+        self.stars: Stars | None = None  # by the distances known
         self.bound = 0.0
         self.rounds = _Rounds(self.at, self.links, self.block)
 
@@ -151,13 +150,13 @@ class Messages:
 
     def _know(self, distances: Distances) -> None:
         """Take what redistributions take by now."""
-        if self.distances is not distances:
-            self.distances, self.made = distances, {}
+        if self.stars is None or self.stars.distances is not distances:
+            self.stars = Stars(self.graph, distances, self.most)
         for number, (one, link) in enumerate(zip(self.graph.links, self.links, strict=True)):
             changed = distances.changed(one.type)
             if changed != self.known[number]:
                 self.known[number] = changed
-                found = star(self.graph, one, distances, self.most, self.made)
+                found = self.stars.of(one)
                 if found is not link.star:
                     link.know(found)
 

@@ -16,7 +16,7 @@ from shardwright.partition.search.all_ways import Numbers, Seconds
 from shardwright.partition.search.distances import Distances
 from shardwright.partition.search.graph import ChoiceGraph, Link
 
-__all__ = ["Made", "Pair", "Shared", "Star", "runs_at_least", "star", "star_of"]
+__all__ = ["Pair", "Shared", "Star", "Stars", "runs_at_least", "star_of"]
 
 _TOGETHER = 2_000
 """What several ends may choose together is told one by one if it is no more than that."""
@@ -184,32 +184,45 @@ def runs_at_least(graph: ChoiceGraph, link: Link) -> list[float]:
     return list(map(least.__getitem__, scopes))
 
 
-Made = dict[object, tuple[int, Star]]
-"""Stars by what they are of, each with how often more became known of that when it was made."""
+class Stars:
+    """The stars of a graph, those that are the same made once."""
 
+    def __init__(self, graph: ChoiceGraph, distances: Distances, most: float) -> None:
+        """None made yet.
 
-def star(graph: ChoiceGraph, link: Link, distances: Distances, most: float, made: Made) -> Star | None:
-    """What the value of a link takes; `None` if nobody reads it.
+        Arguments:
+            graph: Whose links they are of.
+            distances: What redistributions take.
+            most: What is impossible takes so many seconds.
+        """
+        self.graph = graph
+        self.distances = distances
+        self.most = most
+        self._made: dict[object, tuple[int, Star]] = {}  # with how often more had become known of what it takes
+        self._now: dict[object, Star] = {}  # those asked for since anything did
+        self._changes = distances.changes
 
-    Arguments:
-        graph: Whose link it is.
-        link: The value.
-        distances: What redistributions take.
-        most: What is impossible takes so many seconds.
-        made: The stars made by now, of this graph and these distances: one that is the same is taken.
-    """
-    if not link.readers:
-        return None
-    maker, *readers = (graph.slot(end).layouts for end in (link.maker, *link.readers))
-    runs = [link.times * one for one in runs_at_least(graph, link)]
-    key = link.type, id(maker), *map(id, readers), link.is_shared, *runs
-    entered = distances.entered_of(graph, link)
-    before, found = made.get(key, (-1, None))
-    if found is None or entered != before:
-        of_readers = zip(runs, distances.of_readers(graph, link), strict=True)
-        found = star_of([np.minimum(one * seconds, most) for one, seconds in of_readers])
-        made[key] = entered, found
-    return found
+    def of(self, link: Link) -> Star | None:
+        """What the value of a link takes; `None` if nobody reads it."""
+        if not link.readers:
+            return None
+        if self._changes != self.distances.changes:
+            self._changes, self._now = self.distances.changes, {}
+        maker, *readers = (self.graph.slot(end).layouts for end in (link.maker, *link.readers))
+        runs = [link.times * one for one in runs_at_least(self.graph, link)]
+        key = link.type, id(maker), *map(id, readers), link.is_shared, *runs
+        if key not in self._now:
+            self._now[key] = self._known(key, link, runs)
+        return self._now[key]
+
+    def _known(self, key: object, link: Link, runs: Sequence[float]) -> Star:
+        entered = self.distances.entered_of(self.graph, link)
+        before, found = self._made.get(key, (-1, None))
+        if found is None or entered != before:
+            of_readers = zip(runs, self.distances.of_readers(self.graph, link), strict=True)
+            found = star_of([np.minimum(one * seconds, self.most) for one, seconds in of_readers])
+            self._made[key] = entered, found
+        return found
 
 
 def star_of(seconds: Sequence[Seconds]) -> Star:
