@@ -64,12 +64,13 @@ def chosen(make: Callable[[], Plan], effort: str, hardware: str) -> Chosen:
     """Choose a program, with caches that know what deciding it op by op has asked."""
     import shardwright as sw
     from shardwright.partition.decide import decide
+    from shardwright.partition.fewer_ops import with_fewer_ops
     from shardwright.partition.search.best import search
     from tests.partition.search.programs import ready
 
     plan = make()
     with sw.Session(hardware=sw.hardware(hardware)):
-        graph = ready(plan)
+        graph = with_fewer_ops(ready(plan))
         first = decide(graph)
         start = time.process_time()
         _, searched = search(graph, effort, first)

@@ -16,7 +16,6 @@ from shardwright.cost.hardware import TPU_V5P
 from shardwright.ir.graph import Graph
 from shardwright.partition.cut_pads import with_cut_pads
 from shardwright.partition.decide import decide
-from shardwright.partition.fewer_ops import with_fewer_ops
 from shardwright.partition.late_rows import with_late_rows
 from shardwright.partition.padding import pad_uneven, with_stated_boundary
 from shardwright.partition.rolls import with_rolls
@@ -33,7 +32,6 @@ LINE, GRID = sw.Mesh(x=4), sw.Mesh(x=2, y=2)
 def ready(plan: Plan) -> Graph:
     """The program of a plan as `materialize` decides it."""
     graph = pad_uneven(with_cut_pads(with_rolls(with_stated_boundary(plan.graph, plan.annotated)))).graph
-    graph = with_fewer_ops(graph)
     return with_late_rows(graph, decide(graph))
 
 
