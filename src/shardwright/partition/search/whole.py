@@ -9,6 +9,7 @@ chosen takes what was thought: no choice takes less.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -178,12 +179,13 @@ class _Choosing:
     def prove(self) -> None:
         """Tell what choices take at least of which none need be alike, as if nothing had been folded."""
         messages = lifted(self.folded, self.reduced.messages, self.choices.graph)
+        found, before = self.best.seconds, -math.inf
         for _ in range(_PASSES):
-            before, found = self.best.bound, self.best.seconds
             bound = messages.least(self.distances, 1)
-            self.best = replace(self.best, bound=max(before, bound))
-            if found - bound <= self.budget.near * bound or 0 < bound - before <= _SETTLED * (found - bound):
+            self.best = replace(self.best, bound=max(self.best.bound, bound))
+            if found - bound <= self.budget.near * bound or bound - before <= _SETTLED * (found - bound):
                 break
+            before = bound
 
     @property
     def is_done(self) -> bool:
