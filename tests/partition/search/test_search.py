@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import pickle
 from dataclasses import replace
 from typing import Any
@@ -25,11 +24,9 @@ GAINING = {
     "shortest_paths": 0.13,
     "sampled_neighbours": 0.74,
     "selective_state_space": 0.64,
+    "muon_on_stacked_layers": 0.22,
 }
 """Models, and what part of the time is left at most."""
-
-SECONDS = {"muon_on_stacked_layers": 9e-8}
-"""What they take at most: of this one 0.21 of what it takes op by op was left, 146 ns, when that was 689; it is 321 now."""
 
 
 def _check(name: str, most: float = 1.0) -> None:
@@ -38,7 +35,7 @@ def _check(name: str, most: float = 1.0) -> None:
         spmd = NETS[name].plan().partition(effort="best")
     searched = spmd.searched
     assert searched is not None
-    assert searched.seconds <= min(most * searched.seconds_before, SECONDS.get(name, math.inf))
+    assert searched.seconds <= most * searched.seconds_before
     assert (searched.otherwise > 0) == (searched.seconds < searched.seconds_before)
     spmd.verify().require()
 
