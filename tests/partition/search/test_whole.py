@@ -182,7 +182,7 @@ def test_tables_of_a_graph_are_parts_of_one_for_each_type(seed: int) -> None:
                 for read in [choices.slot(end).layouts for end in link.readers]:
                     ends = link.type, made, read
                     assert np.array_equal(together.between(*ends), alone.between(*ends))
-                    assert together.entered(*ends) == alone.entered(*ends)
+                    assert together.entered_of(choices, link) == alone.entered_of(choices, link)
                     assert together.plan(link.type, made[0], read[-1]) == alone.plan(link.type, made[0], read[-1])
     assert together.changes == alone.changes
 

@@ -60,7 +60,7 @@ class _Between:
         return source in self.rows and target in self.columns
 
     def enter(self, source: TensorSharding, target: TensorSharding, seconds: float) -> None:
-        """Enter that it takes so long, where it tells that, and if it was not known."""
+        """Enter that it takes so long, if that was not known."""
         place = self.rows[source], self.columns[target]
         if self.seconds[place] != seconds:
             self.seconds[place] = seconds
@@ -101,10 +101,6 @@ class Distances:
         """The same for each of some layouts and each of others."""
         return self._found(type, sources, targets).seconds
 
-    def entered(self, type: TensorType, sources: Shardings, targets: Shardings) -> int:
-        """How often more became known of any of these: while that is the same, so is their table."""
-        return self._found(type, sources, targets).entered
-
     def of_readers(self, graph: ChoiceGraph, link: Link) -> list[Seconds]:
         """For each reader of a value what it takes at least from each layout in which that is made to each in which it
         is read: of several readers by way of any layout that it may have at one of its ends.
@@ -112,7 +108,7 @@ class Distances:
         return [found.seconds for found in self._of_readers(graph, link)]
 
     def entered_of(self, graph: ChoiceGraph, link: Link) -> int:
-        """How often more became known of these."""
+        """How often more became known of any of these: while that is the same, so are their tables."""
         return sum([found.entered for found in self._of_readers(graph, link)])
 
     def _of_readers(self, graph: ChoiceGraph, link: Link) -> list[_Between]:

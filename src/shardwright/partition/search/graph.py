@@ -20,7 +20,7 @@ from shardwright.partition.search.all_ways import Numbers, Seconds
 from shardwright.partition.ways import Way
 from shardwright.sharding import TensorSharding
 
-__all__ = ["ChoiceGraph", "End", "Link", "Node", "Scope", "Slot"]
+__all__ = ["ChoiceGraph", "End", "Link", "Node", "Scope", "Slot", "scopes_around"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +141,7 @@ class ChoiceGraph:
 
     def around(self, link: Link, scope: int) -> list[int]:
         """A scope in which a value is read, and those around it in which it is there: a version may be made in each."""
-        outermost, found = self.slot(link.maker).scope, [scope]
-        while found[-1] != outermost:
-            parent = self.scopes[found[-1]].parent
-            assert parent is not None, "what is read was made in a scope around"
-            found.append(parent)
-        return found
+        return scopes_around(self.scopes, scope, self.slot(link.maker).scope)
 
     def restricted(self, kept: Sequence[Numbers]) -> ChoiceGraph:
         """The graph in which nodes have these of their ways only, and slots the layouts of those."""
@@ -161,6 +156,16 @@ class ChoiceGraph:
             for node, ways in zip(self.nodes, kept, strict=True)
         ]
         return ChoiceGraph(nodes, self.links, self.scopes, self.whole or self)
+
+
+def scopes_around(scopes: Sequence[Scope], scope: int, outermost: int) -> list[int]:
+    """A scope in which a value is read, and those around it up to the one in which it is made."""
+    found = [scope]
+    while found[-1] != outermost:
+        parent = scopes[found[-1]].parent
+        assert parent is not None, "what is read was made in a scope around"
+        found.append(parent)
+    return found
 
 
 def _restricted(slot: Slot, ways: Numbers) -> Slot:

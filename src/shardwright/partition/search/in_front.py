@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from shardwright.ir.graph import Op
-from shardwright.partition.search.graph import End, Link
+from shardwright.partition.search.graph import End, Link, scopes_around
 from shardwright.partition.search.outline import Outline
 from shardwright.sharding import TensorSharding
 
@@ -78,13 +78,8 @@ def _in_front_of(choices: Outline, ops: Container[Op], path: _Path) -> _Path:
 
 
 def _path(choices: Outline, link: Link, end: End) -> _Path:
-    outermost, scope, found = choices.place(link.maker).scope, choices.place(end).scope, list[int]()
-    while scope != outermost:
-        found.append(scope)
-        parent = choices.scopes[scope].parent
-        assert parent is not None, "what is read was made in a scope around"
-        scope = parent
-    return tuple(reversed(found))
+    around = scopes_around(choices.scopes, choices.place(end).scope, choices.place(link.maker).scope)
+    return tuple(reversed(around[:-1]))
 
 
 def _op(choices: Outline, scope: int) -> Op:
