@@ -168,8 +168,8 @@ class _Program:
     def link(self, number: int, link: Link, in_full: bool) -> Terms:
         """What a value takes."""
         if len(link.readers) < 2 and not (in_full and link.is_shared):
-            readers = zip(link.readers, runs_at_least(self.graph, link), strict=True)
-            return [term for reader, runs in readers for term in self.way_to(link, reader, runs)]
+            readers = zip(link.readers, runs_at_least(self.graph, link), self.of_readers(link), strict=True)
+            return [term for reader, runs, seconds in readers for term in self.way_to(link, reader, runs * seconds)]
         radii = self.radii(link)
         if not in_full:
             return radii
@@ -178,11 +178,10 @@ class _Program:
             self.row([[(taken, one), *[(variables, -factors) for variables, factors in terms]]], 0.0, np.inf)
         return [(taken, one)]
 
-    def way_to(self, link: Link, reader: End, times: float) -> Terms:
-        """What it takes to bring a value from where it is made to where it is read, so many times."""
+    def way_to(self, link: Link, reader: End, seconds: Seconds) -> Terms:
+        """What it takes to bring a value from where it is made to where it is read, by that from each layout to each."""
         made, read = self.graph.slot(link.maker), self.graph.slot(reader)
         makers, readers = self.ways[link.maker[0]], self.ways[reader[0]]
-        seconds = times * self.between(link, reader)
         if len(made.layouts) == 1:
             return [(readers, seconds[0][read.of_way])]
         if len(read.layouts) == 1:
@@ -198,9 +197,9 @@ class _Program:
         scopes = {reader: self.scopes(link, reader) for reader in link.readers}
         beyond = {scope: self.variables(1) for scope in sorted(set(itertools.chain.from_iterable(scopes.values())))}
         one = np.ones(1)
-        for reader in link.readers:
+        for reader, seconds in zip(link.readers, self.of_readers(link), strict=True):
             there: Terms = [(beyond[scope], one) for scope in scopes[reader]]
-            back = [(variables, -factors) for variables, factors in self.way_to(link, reader, 1.0)]
+            back = [(variables, -factors) for variables, factors in self.way_to(link, reader, seconds)]
             self.row([[*there, *back]], 0.0, np.inf)
         return [(variable, one * self.graph.scopes[scope].runs) for scope, variable in beyond.items()]
 
@@ -258,15 +257,16 @@ class _Program:
         """The scopes in which a version may be made for a reader."""
         return self.graph.around(link, self.graph.slot(reader).scope)
 
-    def between(self, link: Link, reader: End) -> Seconds:
-        """What it takes from where a value is made to where it is read: of a graph with fewer ways, from the same table
-        as in the other one.
+    def of_readers(self, link: Link) -> list[Seconds]:
+        """What it takes from where a value is made to where each reader has it: of a graph with fewer ways, from the
+        same tables as in the other one.
         """
-        seconds = self.of_most(
-            self.distances.of_readers(self.graph.whole or self.graph, link)[link.readers.index(reader)]
-        )
-        made, read = self.graph.slot(link.maker).numbers, self.graph.slot(reader).numbers
-        return seconds if made is None or read is None else seconds[np.ix_(made, read)]
+        made, found = self.graph.slot(link.maker).numbers, list[Seconds]()
+        of_readers = self.distances.of_readers(self.graph.whole or self.graph, link)
+        for reader, table in zip(link.readers, of_readers, strict=True):
+            seconds, read = self.of_most(table), self.graph.slot(reader).numbers
+            found.append(seconds if made is None or read is None else seconds[np.ix_(made, read)])
+        return found
 
     def of_most(self, seconds: Seconds) -> Seconds:
         """What it takes from each layout to each, of what all takes; what is impossible more than all."""

@@ -7,13 +7,19 @@ to be moved besides, and what every choice takes at least is told as if nothing 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
+from shardwright.partition.search.distances import Distances
 from shardwright.partition.search.folded import Folded
 from shardwright.partition.search.graph import ChoiceGraph
 from shardwright.partition.search.messages import Messages
 
-__all__ = ["lifted"]
+__all__ = ["lifted", "settled"]
+
+_PASSES, _SETTLED = 12, 0.05
+"""How often messages are passed on at most, and the part of what is not proven below which a growing bound rests."""
 
 
 def lifted(folded: Folded, messages: Messages, graph: ChoiceGraph) -> Messages:
@@ -25,3 +31,21 @@ def lifted(folded: Folded, messages: Messages, graph: ChoiceGraph) -> Messages:
         for number in nodes:
             found.at[number].block[:] = block
     return found
+
+
+def settled(messages: Messages, distances: Distances, found: float, near: float) -> float:
+    """What every choice takes at least, as messages tell it when they have settled.
+
+    Arguments:
+        messages: What was moved by now; they are passed on.
+        distances: What redistributions take.
+        found: Seconds that a choice is known to take.
+        near: Which part of the bound may be missing to them.
+    """
+    bound, before = 0.0, -math.inf
+    for _ in range(_PASSES):
+        bound = messages.least(distances, 1)
+        if found - bound <= near * bound or bound - before <= _SETTLED * (found - bound):
+            break
+        before = bound
+    return bound

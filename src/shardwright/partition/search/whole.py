@@ -9,7 +9,6 @@ chosen takes what was thought: no choice takes less.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -29,7 +28,7 @@ from shardwright.partition.search.folded import Bounds, folded
 from shardwright.partition.search.graph import End
 from shardwright.partition.search.held import NOTHING_HELD, Held, Most, held_by
 from shardwright.partition.search.in_front import made_in_front
-from shardwright.partition.search.lifted import lifted
+from shardwright.partition.search.lifted import lifted, settled
 from shardwright.partition.search.outline import Outline
 from shardwright.partition.search.reduced import Budget, Reduced
 from shardwright.partition.search.total import seconds_of, seconds_of_values
@@ -43,10 +42,6 @@ _CLOSE = 1e-5
 
 _POLISHED = 8
 """How often what was found is made better at most."""
-
-_PASSES, _SETTLED = 12, 0.05
-"""How often messages are passed on among nodes that were folded, and the part of what is not proven below which a
-growing bound rests."""
 
 _ROUNDED = 1e-9
 """A difference, of seconds of all, that is rounding."""
@@ -179,13 +174,8 @@ class _Choosing:
     def prove(self) -> None:
         """Tell what choices take at least of which none need be alike, as if nothing had been folded."""
         messages = lifted(self.folded, self.reduced.messages, self.choices.graph)
-        found, before = self.best.seconds, -math.inf
-        for _ in range(_PASSES):
-            bound = messages.least(self.distances, 1)
-            self.best = replace(self.best, bound=max(self.best.bound, bound))
-            if found - bound <= self.budget.near * bound or bound - before <= _SETTLED * (found - bound):
-                break
-            before = bound
+        bound = settled(messages, self.distances, self.best.seconds, self.budget.near)
+        self.best = replace(self.best, bound=max(self.best.bound, bound))
 
     @property
     def is_done(self) -> bool:
