@@ -179,7 +179,7 @@ class _Program:
         return [(taken, one)]
 
     def way_to(self, link: Link, reader: End, seconds: Seconds) -> Terms:
-        """What it takes to bring a value from where it is made to where it is read, by that from each layout to each."""
+        """What it takes to bring a value from where it is made to where it is read, by that between layouts."""
         made, read = self.graph.slot(link.maker), self.graph.slot(reader)
         makers, readers = self.ways[link.maker[0]], self.ways[reader[0]]
         if len(made.layouts) == 1:
