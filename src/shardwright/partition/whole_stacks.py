@@ -52,12 +52,15 @@ def with_whole_stacks(graph: Graph, decisions: Decisions, given: Given) -> tuple
     found = [(loop, stacks) for loop in loops if (stacks := _stacks(loop, decided[loop]))]
     if not found:
         return graph, decisions
-    from shardwright.partition.search.as_decided import Decided  # few programs take a look at what all of them takes
-    from shardwright.partition.search.total import seconds_of, times_run, total_seconds
+    from shardwright.partition.search.as_decided import (
+        Decided,
+        Ops,
+    )  # few programs take a look at what all of them takes
+    from shardwright.partition.search.total import Total, times_run, total_seconds
 
     times, hardware = times_run(graph), current_hardware()
-    alone = Decided(graph, decisions, times)
-    room, seconds = _Room(alone), seconds_of(alone, hardware)
+    alone = Decided(Ops(graph, times), decisions)
+    room, seconds = _Room(alone), Total(alone, hardware).seconds
     for loop, stacks in found:
         for some in _trials(room.fitting(loop, stacks)):
             other = _carrying(graph, loop, some)

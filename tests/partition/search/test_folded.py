@@ -18,7 +18,7 @@ import pytest
 import shardwright as sw
 from shardwright.memo import Session
 from shardwright.partition.decide import decide
-from shardwright.partition.search.as_decided import Decided
+from shardwright.partition.search.as_decided import Decided, Ops
 from shardwright.partition.search.best import BUDGETS, Searched, search
 from shardwright.partition.search.build import outline
 from shardwright.partition.search.chosen import solution_of
@@ -58,7 +58,7 @@ def _deep(layers: int) -> sw.Plan:
 def _choices(plan: sw.Plan) -> Iterator[Outline]:
     with Session(hardware=SCALED):
         graph = ready(plan)
-        yield outline(Decided(graph, decide(graph), times_run(graph)))
+        yield outline(Decided(Ops(graph, times_run(graph)), decide(graph)))
 
 
 def _chosen(one: Folded, passes: int) -> tuple[Messages, tuple[int, ...]]:
@@ -212,7 +212,7 @@ def test_layers_chosen_alike_are_run_and_equal(monkeypatch: pytest.MonkeyPatch) 
         spmd = plan.partition(effort="default")
         graph = ready(plan)
         _, searched = search(graph, "default")
-        alone = outline(Decided(graph, decide(graph), times_run(graph))).graph.least_alone()
+        alone = outline(Decided(Ops(graph, times_run(graph)), decide(graph))).graph.least_alone()
     assert searched.seconds <= searched.seconds_before
     assert 0 < alone <= searched.seconds_least * (1 + 1e-9)
     assert searched.seconds_least <= searched.seconds_least_alike <= searched.seconds
@@ -249,7 +249,7 @@ def test_blocks_that_repeat_are_chosen_as_well_as_they_can_be_alike(monkeypatch:
             graph = ready(repeated_program(seed))
             monkeypatch.setitem(BUDGETS, "default", budget)
             _, apart = search(graph, "default")
-            small = folded(outline(Decided(graph, decide(graph), times_run(graph))), 0, 1)
+            small = folded(outline(Decided(Ops(graph, times_run(graph)), decide(graph))), 0, 1)
             best, _ = solve(small.graph, Distances(free), (), apart.seconds_before, ALL)
             monkeypatch.setitem(BUDGETS, "default", replace(budget, whole=0, nodes=1, apart=0))
             _, alike = search(graph, "default")

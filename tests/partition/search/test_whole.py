@@ -21,7 +21,7 @@ from shardwright.memo import Session
 from shardwright.partition.decide import decide, decider
 from shardwright.partition.decisions import Computed
 from shardwright.partition.edges import edge_cost, leads_to
-from shardwright.partition.search.as_decided import Decided
+from shardwright.partition.search.as_decided import Decided, Ops
 from shardwright.partition.search.best import BUDGETS, search
 from shardwright.partition.search.build import choice_graph
 from shardwright.partition.search.chosen import solution_of
@@ -311,7 +311,7 @@ def test_no_choice_takes_more_than_where_each_op_is_split_by_itself(
         first = decide(graph)
         times = times_run(graph)
         decisions, searched = search(graph, effort, first)
-        choices = choice_graph(graph, first, times, most_to_hold(Decided(graph, first, times)))
+        choices = choice_graph(graph, first, times, most_to_hold(Decided(Ops(graph, times), first)))
         ways = decided_ways(choices.nodes, dict(zip(graph.walk(), first.ops, strict=True)))
         thought = solution_of(choices, ways, Distances(SCALED), 0.0).seconds
         assert total_seconds(graph, decisions, times, SCALED) == searched.seconds
@@ -334,11 +334,11 @@ def test_a_loop_over_layers_takes_no_more_than_where_each_op_is_split_by_itself(
 
 def test_no_tensor_is_larger_than_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = ready(_in_turns())
-    first, whole = Decided(graph, decide(graph), times_run(graph)), 64 * 64 * 4
+    first, whole = Decided(Ops(graph, times_run(graph)), decide(graph)), 64 * 64 * 4
     for budget in (BUDGETS["best"], NO_TIME):
         monkeypatch.setitem(BUDGETS, "best", budget)
         decisions, searched = search(graph)
-        assert largest_held(Decided(graph, decisions, times_run(graph))) <= most_to_hold(first)
+        assert largest_held(Decided(Ops(graph, times_run(graph)), decisions)) <= most_to_hold(first)
         assert searched.seconds >= searched.seconds_least
     assert largest_held(first) >= whole
 

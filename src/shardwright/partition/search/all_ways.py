@@ -22,6 +22,7 @@ from shardwright.partition.joined_axes import Groups
 from shardwright.partition.proposals import Shardings, Source
 from shardwright.partition.search.held import is_held
 from shardwright.partition.search.listed import listed_splits
+from shardwright.partition.search.rows import Numbers
 from shardwright.partition.splits import Splits, splits_of
 from shardwright.partition.ways import (
     PartialTogether,
@@ -36,7 +37,6 @@ from shardwright.sharding import Partial, TensorSharding
 
 __all__ = ["AllWays", "Layouts", "Numbers", "Seconds", "Together", "all_ways", "numbered"]
 
-Numbers = NDArray[np.intp]
 Seconds = NDArray[np.float64]
 
 Together = tuple[tuple[int, ...], tuple[Partial, ...]]

@@ -5,57 +5,100 @@ from __future__ import annotations
 import itertools
 from collections.abc import Hashable, Iterable, Sequence
 from operator import attrgetter
+from typing import NamedTuple
+
+import numpy as np
 
 from shardwright.ir.graph import Graph, Op
 from shardwright.memo import once
 from shardwright.partition.decisions import Computed, Decision, Decisions, PassedOn
+from shardwright.partition.search.rows import Numbers
 
-__all__ = ["Decided"]
+__all__ = ["Decided", "Different", "Ops"]
 
 _signature = attrgetter("signature")
+
+
+class Ops:
+    """The ops of a program, whatever is decided of them.
+
+    Attributes:
+        graph: The program.
+        times: How often each runs.
+        each: The ops, in the order of the program.
+        signatures: For each the id of its signature.
+    """
+
+    def __init__(self, graph: Graph, times: Sequence[float]) -> None:
+        """Walk through a program."""
+        self.graph = graph
+        self.times = times
+        self.each = graph.walk()
+        self.signatures = list(map(id, map(_signature, self.each)))
+
+    @once
+    def tensors(self) -> tuple[Numbers, Numbers]:
+        """How many values each op reads and makes, and these, one op after the other."""
+        values = [(*op.operands, *op.results) for op in self.each]
+        counts = np.fromiter(map(len, values), np.intp, len(values))
+        return counts, np.fromiter(itertools.chain.from_iterable(values), np.intp, int(counts.sum()))
+
+
+class Different(NamedTuple):
+    """What ops have in common that have the same signature, tensors that lie alike, and run as often.
+
+    Attributes:
+        op: One of them.
+        decision: What was decided of it.
+        runs: How often each runs.
+    """
+
+    op: Op
+    decision: Decision | None
+    runs: float
 
 
 class Decided:
     """A program as decided.
 
     Attributes:
+        of: Its ops.
         graph: The program.
         decisions: What was decided of it.
         times: How often each of its ops runs.
         ops: Its ops.
         lying: For each op a number, the same for those of which as many tensors lie alike.
         making: The places of the ops for which versions are made.
-        keys: For each op what tells it from others: its signature, how its tensors lie, and how often it runs.
+        different: What ops are that are not the same in all that matters here.
+        number_of: For each op the number of what it is of these.
     """
 
-    def __init__(self, graph: Graph, decisions: Decisions, times: Sequence[float]) -> None:
+    def __init__(self, of: Ops, decisions: Decisions) -> None:
         """Look at each different decision once."""
-        self.graph = graph
+        self.of, self.graph, self.times, self.ops = of, of.graph, of.times, of.each
         self.decisions = decisions
-        self.times = times
-        self.ops = graph.walk()
         of_ops = list(map(id, decisions.ops))
-        different = dict(zip(of_ops, decisions.ops, strict=True))
+        each_once = dict(zip(of_ops, decisions.ops, strict=True))
         numbers = dict[Hashable, int]()
-        lying = {key: numbers.setdefault(_lying(one), len(numbers)) for key, one in different.items()}
-        making = {key for key, one in different.items() if _makes_versions(one)}
+        lying = {key: numbers.setdefault(_lying(one), len(numbers)) for key, one in each_once.items()}
+        making = {key for key, one in each_once.items() if _makes_versions(one)}
         self.lying = list(map(lying.__getitem__, of_ops))
         self.making = list(itertools.compress(itertools.count(), map(making.__contains__, of_ops)))
-        self.keys = list(zip(map(id, map(_signature, self.ops)), self.lying, times, strict=True))
+        keys = list(zip(of.signatures, self.lying, of.times, strict=True))
+        each = zip(of.each, decisions.ops, of.times, strict=True)
+        different = dict(zip(keys, each, strict=True))
+        self.different = list(itertools.starmap(Different, different.values()))
+        number_of = dict(zip(different, itertools.count(), strict=False))
+        self.number_of = np.fromiter(map(number_of.__getitem__, keys), np.intp, len(keys))
 
     @once
     def of_op(self) -> dict[Op, Decision | None]:
         """What was decided of each op."""
         return dict(zip(self.ops, self.decisions.ops, strict=True))
 
-    @once
-    def different(self) -> dict[tuple[int, int, float], tuple[Op, Decision | None]]:
-        """For each of the different keys an op, and what was decided of it."""
-        return dict(zip(self.keys, zip(self.ops, self.decisions.ops, strict=True), strict=True))
-
-    def made(self) -> Iterable[tuple[int, Decision | None, float]]:
-        """For each op for which versions are made its place, what was decided of it, and how often it runs."""
-        return ((place, self.decisions.ops[place], self.times[place]) for place in self.making)
+    def made(self) -> Iterable[tuple[Decision | None, float]]:
+        """For each op for which versions are made what was decided of it, and how often it runs."""
+        return ((self.decisions.ops[place], self.times[place]) for place in self.making)
 
 
 def _lying(decision: Decision | None) -> Hashable:

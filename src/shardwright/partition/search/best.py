@@ -9,11 +9,11 @@ from shardwright.ir.graph import Graph
 from shardwright.partition.decide import decider
 from shardwright.partition.decisions import Computed, Decision, Decisions
 from shardwright.partition.op_split import Given
-from shardwright.partition.search.as_decided import Decided
+from shardwright.partition.search.as_decided import Decided, Ops
 from shardwright.partition.search.held import Held, Most, held_by, most_to_hold
 from shardwright.partition.search.integer import Limits
 from shardwright.partition.search.reduced import Budget
-from shardwright.partition.search.total import seconds_of, times_run
+from shardwright.partition.search.total import Total, times_run
 from shardwright.partition.search.whole import Best, choose
 from shardwright.partition.targets import Targets
 
@@ -109,8 +109,8 @@ def search(
     targets, times = targets or Targets(graph), times_run(graph)
     decide = decider(graph, targets)
     first = decide(Given(is_told=False)) if first is None else first
-    decided, hardware = Decided(graph, first, times), current_hardware()
-    before = seconds_of(decided, hardware)
+    decided, hardware = Decided(Ops(graph, times), first), current_hardware()
+    before = Total(decided, hardware).seconds
     held = most_to_hold(decided) if most_held is None else most_held
 
     chosen = choose(decided, decide, Best(first, before, 0.0, 0), held, BUDGETS[effort], targets)

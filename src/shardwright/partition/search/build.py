@@ -21,7 +21,7 @@ from shardwright.partition.localize.uneven import is_at_boundary
 from shardwright.partition.op_split import filled
 from shardwright.partition.proposals import Source
 from shardwright.partition.search.all_ways import AllWays, Seconds, Together, all_ways, numbered
-from shardwright.partition.search.as_decided import Decided
+from shardwright.partition.search.as_decided import Decided, Ops
 from shardwright.partition.search.graph import ChoiceGraph, Scope
 from shardwright.partition.search.held import Most, is_held, most_of
 from shardwright.partition.search.layouts import layouts_of
@@ -56,7 +56,7 @@ def choice_graph(
         most_held: See `outline`.
         targets: What the program asks for, if that is known.
     """
-    return outline(Decided(graph, decisions, times), most_held, targets).graph
+    return outline(Decided(Ops(graph, times), decisions), most_held, targets).graph
 
 
 def outline(decided: Decided, most_held: Most = math.inf, targets: Targets | None = None) -> Outline:

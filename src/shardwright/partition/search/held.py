@@ -12,7 +12,8 @@ from shardwright.ir.graph import Graph, Op
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.partition.decisions import Computed, Decision, Decisions, Layout
-from shardwright.partition.search.as_decided import Decided
+from shardwright.partition.search.as_decided import Decided, Different
+from shardwright.partition.search.rows import Numbers, starts_of
 from shardwright.sharding import TensorSharding
 from shardwright.steps import local_bytes
 
@@ -29,13 +30,15 @@ __all__ = [
     "most_to_hold",
 ]
 
+_UNTOLD = -1
+
 Most = float | Sequence[float]
 """Bytes that a device may hold of any tensor, or of each value of a program."""
 
 
 def largest_held(decided: Decided) -> int:
     """Bytes that a device holds of the largest tensor that an op reads or makes."""
-    types, tensors = decided.graph.types, itertools.starmap(_tensors, decided.different.values())
+    types, tensors = decided.graph.types, [_tensors(one.op, one.decision) for one in decided.different]
     each = [(types[value], layout) for value, layout in itertools.chain.from_iterable(tensors)]
     different = {(id(type), id(layout)): (type, layout) for type, layout in each}
     return max(itertools.starmap(bytes_held, different.values()), default=0)
@@ -59,41 +62,41 @@ NOTHING_HELD = Held(0, 0)
 
 def held_by(decided: Decided) -> Held:
     """What is held of a program as decided, about: what compilers make part of what reads it is counted as well."""
-    main, count = decided.graph.main.block, len(decided.graph.types)
+    main, count, ops = decided.graph.main.block, len(decided.graph.types), len(decided.ops)
     places, values, bytes = _read_and_made(decided)
-    size, last = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    first = np.full(count, len(decided.ops), np.int64)
+    size, last = np.zeros(count, np.intp), np.zeros(count, np.intp)
+    first = np.full(count, ops, np.intp)
     np.maximum.at(size, values, bytes)
     np.minimum.at(first, values, places)
     np.maximum.at(last, values, places)
     outside = np.unique([*main.arguments, *main.terminator.operands]).astype(np.intp)
     boundary, size[outside] = size[outside].sum(), 0
-    grown = np.zeros(len(decided.ops) + 2, np.int64)
+    grown = np.zeros(ops + 2, np.intp)
     np.add.at(grown, first, size)
     np.subtract.at(grown, last + 1, size)
     return Held(int(np.cumsum(grown).max()), int(boundary))
 
 
-def _read_and_made(decided: Decided) -> tuple[list[int], list[int], list[int]]:
+def _read_and_made(decided: Decided) -> tuple[Numbers, Numbers, Numbers]:
     """Op by op the values that it reads and makes: its place, the value, and the bytes of it that a device has."""
-    types, places, values, bytes = decided.graph.types, list[int](), list[int](), list[int]()
-    of_each = {
-        key: (
-            len(decision.operands),
-            len(decision.results),
-            [bytes_held(types[value], layout) for value, layout in _tensors(op, decision)],
-        )
-        for key, (op, decision) in decided.different.items()
-        if isinstance(decision, Computed)
-    }
-    for place, (op, key) in enumerate(zip(decided.ops, decided.keys, strict=True)):
-        if key in of_each:
-            operands, results, found = of_each[key]
-            values += op.operands[:operands]
-            values += op.results[:results]
-            bytes += found
-            places += [place] * len(found)
-    return places, values, bytes
+    types, (counts, values) = decided.graph.types, decided.of.tensors
+    of_each = [_each_held(types, one) for one in decided.different]
+    starts = starts_of(np.array(list(map(len, of_each)), np.intp))
+    bytes = np.fromiter(itertools.chain.from_iterable(of_each), np.intp)
+    begin = np.repeat(starts[decided.number_of] - starts_of(counts), counts)
+    bytes = bytes[begin + np.arange(values.size)]
+    told = np.flatnonzero(bytes != _UNTOLD)
+    return np.repeat(np.arange(counts.size), counts)[told], values[told], bytes[told]
+
+
+def _each_held(types: Sequence[TensorType], one: Different) -> list[int]:
+    """The bytes that a device has of each tensor that an op reads or makes, `_UNTOLD` of what nothing is decided."""
+    held = list[int]()
+    told = (one.decision.operands, one.decision.results) if isinstance(one.decision, Computed) else ((), ())
+    for values, layouts in zip((one.op.operands, one.op.results), told, strict=True):
+        held += [bytes_held(types[value], layout) for value, layout in zip(values, layouts, strict=False)]
+        held += [_UNTOLD] * (len(values) - len(layouts))
+    return held
 
 
 def _tensors(op: Op, decision: Decision | None) -> Iterator[tuple[int, Layout]]:

@@ -16,7 +16,7 @@ from shardwright.ir.graph import Graph, Op
 from shardwright.partition.decide import decide
 from shardwright.partition.decisions import Decisions
 from shardwright.partition.search.around import Around
-from shardwright.partition.search.as_decided import Decided
+from shardwright.partition.search.as_decided import Decided, Ops
 from shardwright.partition.search.build import choice_graph
 from shardwright.partition.search.decided import decided_ways
 from shardwright.partition.search.distances import Distances
@@ -71,7 +71,7 @@ class _Reasons:
         self.graph = graph
         times = times_run(graph)
         self.decided = dict(zip(graph.walk(), decisions.ops, strict=True))
-        self.choices = choice_graph(graph, decisions, times, most_to_hold(Decided(graph, decide(graph), times)))
+        self.choices = choice_graph(graph, decisions, times, most_to_hold(Decided(Ops(graph, times), decide(graph))))
         self.distances = Distances(current_hardware())
         self.around = Around(self.choices, decided_ways(self.choices.nodes, self.decided), self.distances)
 

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from shardwright.partition.search.all_ways import Numbers
 
-__all__ = ["Flags", "Rows", "in_order", "starts_of"]
+__all__ = ["Flags", "Numbers", "Rows", "in_order", "starts_of"]
 
+Numbers = NDArray[np.intp]
 Flags = NDArray[np.bool_]
 
 _MOST = 1 << 62

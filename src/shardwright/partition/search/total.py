@@ -5,30 +5,31 @@ This is what is written, not what was asked for on the way there: a version that
 
 from __future__ import annotations
 
-import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+
+import numpy as np
 
 from shardwright.analysis.loops import block_times
 from shardwright.axes import axes_size
 from shardwright.cost.collectives import combined_by_hand
 from shardwright.cost.hardware import Hardware, Links
 from shardwright.cost.price import Cost, price
-from shardwright.ir.graph import Graph, Op
+from shardwright.ir.graph import Graph
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.partition.decisions import Computed, Decision, Decisions, Fresh, Layout, PassedOn, Reshard, Version
 from shardwright.partition.edges import copies_of
 from shardwright.partition.factors import factor_axes
-from shardwright.partition.search.as_decided import Decided
+from shardwright.partition.search.as_decided import Decided, Different, Ops
 from shardwright.partition.splits import splits_of
 from shardwright.partition.ways import exchange_cost
 from shardwright.reshard.plan import weigh
 from shardwright.sharding import TensorSharding
 from shardwright.steps import Step
 
-__all__ = ["reshards", "seconds_of", "seconds_of_values", "times_run", "total_seconds"]
+__all__ = ["Total", "computed_cost", "reshards", "steps_cost", "times_run", "total_seconds"]
 
 _NOTHING = Cost()
 
@@ -51,38 +52,43 @@ def total_seconds(graph: Graph, decisions: Decisions, times: Sequence[float], ha
         times: How often each of its ops runs.
         hardware: Where.
     """
-    return seconds_of(Decided(graph, decisions, times), hardware)
+    return Total(Decided(Ops(graph, times), decisions), hardware).seconds
 
 
-def seconds_of(decided: Decided, hardware: Hardware) -> float:
-    """The same, added up in the order of the program."""
-    types = decided.graph.types
-    of_each = {key: _own(*one, key[2], hardware) for key, one in decided.different.items()}
-    of_ops = list(map(of_each.__getitem__, decided.keys))
-    for place, decision, runs in decided.made():
-        costs = [_cost(one, types, hardware) for one in reshards(decision)]
-        of_ops[place] = (*of_ops[place], *[runs * price(cost, hardware) for cost in costs])
-    return sum(itertools.chain.from_iterable(of_ops), 0.0)
+class Total:
+    """What a program takes as decided, nothing of it at the same time.
+
+    Attributes:
+        of_values: The seconds that making versions of each value takes; nothing of those of which none are made.
+        seconds: Those of all.
+    """
+
+    def __init__(self, decided: Decided, hardware: Hardware) -> None:
+        """Look at each different op once, and at each version that is made."""
+        of_each = np.array([_own(one, hardware) for one in decided.different])
+        self.of_values = _of_values(decided, hardware)
+        self.seconds = float(of_each[decided.number_of].sum()) + sum(self.of_values.values())
 
 
-def seconds_of_values(decided: Decided, hardware: Hardware) -> dict[int, float]:
-    """The seconds that making versions of each value takes; nothing of those of which none are made."""
+def _own(one: Different, hardware: Hardware) -> float:
+    if not isinstance(decision := one.decision, Computed):
+        return 0.0
+    cost = computed_cost(one.op.signature, decision.operands, decision.results, hardware)
+    return one.runs * price(cost, hardware)
+
+
+def _of_values(decided: Decided, hardware: Hardware) -> dict[int, float]:
     types, seconds = decided.graph.types, defaultdict[int, float](float)
-    for _, decision, runs in decided.made():
+    known: dict[tuple[int, int, int], float] = {}  # most versions are made of values that are alike, by the same steps
+    for decision, runs in decided.made():
         for version in reshards(decision):
-            seconds[version.value] += runs * price(_cost(version, types, hardware), hardware)
+            type = types[version.value]
+            key = id(type), id(version.source), id(version.steps)
+            if key not in known:
+                steps = steps_cost(type, version.source, version.steps, hardware.links)
+                known[key] = price(steps + copies_of(type, version.source, version.steps), hardware)
+            seconds[version.value] += runs * known[key]
     return seconds
-
-
-def _own(op: Op, decision: Decision | None, runs: float, hardware: Hardware) -> tuple[float, ...]:
-    if not isinstance(decision, Computed):
-        return ()
-    return (runs * price(computed_cost(op.signature, decision.operands, decision.results, hardware), hardware),)
-
-
-def _cost(version: Reshard, types: Sequence[TensorType], hardware: Hardware) -> Cost:
-    type, (source, steps) = types[version.value], (version.source, version.steps)
-    return steps_cost(type, source, steps, hardware.links) + copies_of(type, source, steps)
 
 
 def reshards(decision: Decision | None) -> Iterator[Reshard]:

@@ -9,7 +9,7 @@ chosen takes what was thought: no choice takes less.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from shardwright.cost.hardware import current_hardware
@@ -31,7 +31,7 @@ from shardwright.partition.search.in_front import made_in_front
 from shardwright.partition.search.lifted import lifted, settled
 from shardwright.partition.search.outline import Outline
 from shardwright.partition.search.reduced import Budget, Reduced
-from shardwright.partition.search.total import seconds_of, seconds_of_values
+from shardwright.partition.search.total import Total
 from shardwright.partition.targets import Targets
 from shardwright.sharding import TensorSharding
 
@@ -107,9 +107,8 @@ class _Choosing:
         choices: Outline,
         budget: Budget,
     ) -> None:
-        self.graph = decided.graph
+        self.ops = decided.of
         self.decide = decide
-        self.times = decided.times
         self.hardware = current_hardware()
         self.first = first.seconds
         self.choices = choices
@@ -198,12 +197,12 @@ class _Choosing:
             decisions = self.decide(given)
         except ShardingError:  # an op that was not to be chosen may not take what it gets
             return False
-        decided = Decided(self.graph, decisions, self.times)
-        seconds = seconds_of(decided, self.hardware)
-        if seconds < self.best.seconds * (1 - _ROUNDED):
-            self.best, self.ways = replace(self.best, decisions=decisions, seconds=seconds), folded.ways
+        decided = Decided(self.ops, decisions)
+        total = Total(decided, self.hardware)
+        if total.seconds < self.best.seconds * (1 - _ROUNDED):
+            self.best, self.ways = replace(self.best, decisions=decisions, seconds=total.seconds), folded.ways
             self.given, self.found = given, decided
-        return self.is_mended(solution, decided, in_full)
+        return self.is_mended(solution, total.of_values, in_full)
 
     def solution(self, proves: bool) -> Solution | None:
         """What is chosen by what is known; `None` where nothing was found.
@@ -281,12 +280,12 @@ class _Choosing:
 
     # --- what it takes
 
-    def is_mended(self, solution: Solution, decided: Decided, in_full: bool) -> bool:
+    def is_mended(self, solution: Solution, taken: Mapping[int, float], in_full: bool) -> bool:
         """Know better what values take that take more than was thought, and tell whether any do.
 
         Those of which all is planned are told in full from then on, if they are to be.
         """
-        taken, mended = seconds_of_values(decided, self.hardware), False
+        mended = False
         for number, (value, thought) in enumerate(zip(self.choices.values, solution.links, strict=True)):
             if value in taken and taken[value] > thought + _ROUNDED * self.first:
                 link = self.choices.link(number)
