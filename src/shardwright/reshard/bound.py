@@ -76,8 +76,8 @@ def least_over_links(
 def least_of_sums(
     held: NDArray[np.float64],
     needed: NDArray[np.float64],
-    contributions: int,
-    whole: float,
+    contributions: NDArray[np.intp] | int,
+    whole: NDArray[np.floating] | float,
     devices: int,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """`least_cost` of parts of a sum in many layouts: bytes sent, and starts.
@@ -85,12 +85,10 @@ def least_of_sums(
     Arguments:
         held: What a device holds in the layouts that they are in, in bytes.
         needed: And in those that they shall be in.
-        contributions: How many of them each element of what is made is of.
-        whole: All bytes of that: a tensor's, as often as it stays partial.
+        contributions: How many of them each element of what is made is of, by both layouts.
+        whole: All bytes of that: a tensor's, as often as it stays partial in the latter.
         devices: How many there are.
     """
     sent, starts = np.maximum(0.0, needed - held), np.where(needed > held, 1.0, 0.0)
-    if contributions > 1:
-        sent = np.maximum(sent, needed + whole * (contributions - 2) / devices)
-        starts += 1
-    return sent, starts
+    is_sum, summed = contributions > 1, needed + whole * (contributions - 2) / devices
+    return np.where(is_sum, np.maximum(sent, summed), sent), starts + is_sum

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,7 @@ from shardwright.memo import memoize
 from shardwright.mesh import Mesh
 from shardwright.partition.proposals import Shardings
 from shardwright.partition.search.all_ways import Numbers, Seconds
-from shardwright.partition.search.lying import are_even, lying_of
+from shardwright.partition.search.lying import Lying, are_even, lying_of
 from shardwright.sharding import Partial
 
 __all__ = ["Far", "far_between"]
@@ -28,7 +29,7 @@ def far_between(type: TensorType, sources: Shardings, targets: Shardings, hardwa
     mesh, near = sources[0].mesh, hardware.devices_near
     if near is None or mesh.size <= near or not is_in_order(mesh, near):
         return None
-    if not are_even(sources, targets):
+    if not are_even(lying_of(sources), lying_of(targets)):
         return None
     lacking, nodes = _of_nodes(sources, targets, near)
     byte = price(Cost(bytes_between_nodes=1.0), hardware)
@@ -57,6 +58,17 @@ class Far:
     bytes: float
     needed: Seconds
     lacking: Seconds
+
+    def between(self, before: Lying, after: Lying) -> Seconds:
+        """From each layout to each, where contributions are along axes of those before."""
+        longer = np.zeros(self.lacking.shape)
+        for (one, made), (other, along) in itertools.product(enumerate(before.sums), enumerate(after.sums)):
+            rows, columns = np.flatnonzero(before.sum_of == one), np.flatnonzero(after.sum_of == other)
+            if set(along) == set(made):
+                longer[rows[:, None], columns] = self.moved(along, rows, columns)
+            elif set(along) < set(made):
+                longer[rows[:, None], columns] = self.summed(made, along, rows, columns)
+        return longer
 
     def moved(self, along: tuple[Partial, ...], rows: Numbers, columns: Numbers) -> Seconds:
         """Of what is complete, or stays contributions along some axes, of which devices of a node have one each, from

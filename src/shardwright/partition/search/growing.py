@@ -1,12 +1,11 @@
 """How long it takes at least on a torus to reduce a value, to gather it and to move it, one after the other.
 
-What `cost.rates` tells, for each of some layouts and each of others.
+What `cost.rates` tells, for each of some layouts and each of others at once.
 """
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -21,24 +20,26 @@ from shardwright.memo import memoize
 from shardwright.partition.proposals import Shardings
 from shardwright.partition.search.all_ways import Numbers, Seconds
 from shardwright.partition.search.lying import are_even, lying_of
-from shardwright.sharding import Partial
 
-__all__ = ["Growing", "growing"]
-
-_Partials = tuple[Partial, ...]
+__all__ = ["growing"]
 
 
-def growing(type: TensorType, sources: Shardings, targets: Shardings, hardware: Hardware) -> Growing | None:
-    """What is known of even parts on one mesh, all of whose devices a torus joins along its axes; `None` otherwise."""
-    mesh = sources[0].mesh
+def growing(type: TensorType, sources: Shardings, targets: Shardings, hardware: Hardware) -> Seconds | None:
+    """Seconds from each of some layouts to each of others, where contributions are along axes of those before.
+
+    `None` where not all parts are even and on one mesh, all of whose devices a torus joins along its axes.
+    """
+    mesh, before, after = sources[0].mesh, lying_of(sources), lying_of(targets)
     torus = torus_on(mesh.size, hardware.links)
-    if torus is None or mesh.size > (hardware.devices_near or mesh.size) or not are_even(sources, targets):
+    if torus is None or mesh.size > (hardware.devices_near or mesh.size) or not are_even(before, after):
         return None
-    bits, every = bits_of(mesh, torus), itertools.chain(sources, targets)
-    axes = itertools.chain.from_iterable([(*one.used_axes, *one.partial_axes) for one in every])
-    if bits is None or not bits.rates.is_bounded or not bits.tells(axes):
+    bits = bits_of(mesh, torus)
+    if bits is None or not bits.rates.is_bounded:
         return None
-    return Growing(bits, type.bytes * price(Cost(1.0), hardware), sources, targets)
+    sums = itertools.chain(*before.sums, *after.sums)
+    if not bits.tells(itertools.chain(*before.axes, *after.axes, [p.axis for p in sums])):
+        return None
+    return type.bytes * price(Cost(1.0), hardware) * _parts(sources, targets, bits)
 
 
 class _Places(NamedTuple):
@@ -57,14 +58,14 @@ class _Places(NamedTuple):
     atoms: Numbers
 
 
-def _places(sources: Shardings, targets: Shardings, bits: Bits, rows: Numbers, columns: Numbers) -> _Places:
-    """Where atoms are that both use, of some layouts of each: what is in the way of another, or goes where others come
-    from, takes two moves.
+def _places(sources: Shardings, targets: Shardings, bits: Bits) -> _Places:
+    """Where atoms are that both use, of each: what is in the way of another, or goes where others come from, takes two
+    moves.
     """
     before, after = lying_of(sources), lying_of(targets)
-    pairs = _behind(before.axes, after.axes, bits)[before.numbers[rows, None], after.numbers[None, columns]]
+    pairs = _behind(before.axes, after.axes, bits)[before.numbers[:, None], after.numbers[None]]
     here, goal = pairs[..., 0], pairs[..., 1]
-    used, needed = _used(sources, bits)[rows], _used(targets, bits)[columns]
+    used, needed = _used(sources, bits), _used(targets, bits)
     leaving, entering = here & needed[None, :, None] & ~goal, goal & used[:, None, None] & ~here
     is_in_the_way = (((here & goal) > 0) | ((leaving > 0) & (entering > 0))).any(axis=2)
     moves = np.where(is_in_the_way, 2, (leaving > 0).any(axis=2))
@@ -84,27 +85,6 @@ def _behind(before: tuple[Axes, ...], after: tuple[Axes, ...], bits: Bits) -> Nu
     return pairs.reshape(len(before), len(after), 2)
 
 
-@dataclass(frozen=True, slots=True)
-class Growing:
-    """How long it takes at least, from each of some layouts to each of others.
-
-    Attributes:
-        bits: The axes of the mesh.
-        seconds: How long all bytes of the tensor take over one link.
-        sources: Some layouts.
-        targets: And others.
-    """
-
-    bits: Bits
-    seconds: float
-    sources: Shardings
-    targets: Shardings
-
-    def summed(self, made: _Partials, along: _Partials) -> Seconds:
-        """From the layouts of contributions along some axes to those along others, the same or fewer."""
-        return self.seconds * _parts(self.sources, self.targets, self.bits, made, along)
-
-
 @memoize
 def _of_sets(bits: Bits) -> tuple[Seconds, Seconds]:
     """Of each set of atoms what moving takes at least, and which part of a tensor a device holds that they split."""
@@ -112,22 +92,23 @@ def _of_sets(bits: Bits) -> tuple[Seconds, Seconds]:
 
 
 @memoize
-def _parts(sources: Shardings, targets: Shardings, bits: Bits, made: _Partials, along: _Partials) -> Seconds:
-    """Which part of a tensor goes over the busiest link at least, from its contributions along some axes to those along
-    others.
-    """
-    rows, columns = lying_of(sources).partial[made], lying_of(targets).partial[along]
-    rates, places = bits.rates, _places(sources, targets, bits, rows, columns)
-    combined, staying = (bits.of([p.axis for p in partial]) for partial in (made, along))
-    awaiting, at_hand = combined & ~staying, rates.every & ~staying
-    unused = [at_hand & ~needed for needed in places.after.tolist()]
-    crossing, parts = _of_sets(bits)
+def _parts(sources: Shardings, targets: Shardings, bits: Bits) -> Seconds:
+    """Which part of a tensor goes over the busiest link at least, from each layout to each."""
+    before, after, rates = lying_of(sources), lying_of(targets), bits.rates
+    places, (crossing, parts) = _places(sources, targets, bits), _of_sets(bits)
+    combined, staying = (np.array([bits.of([p.axis for p in one]) for one in lying.sums]) for lying in (before, after))
+    awaiting = combined[:, None] & ~staying
+    is_told = (staying & ~combined[:, None]) == 0
+    reducing = np.array([rates.of_sums(some) for some in np.where(is_told, awaiting, 0).ravel().tolist()])
+    which = before.sum_of[:, None], after.sum_of
+    at_hand = rates.every & ~staying[after.sum_of]
+    unused = (at_hand & ~places.after).tolist()
     worst = crossing[places.atoms]
     twice = np.minimum(worst + rates.least_crossing, np.maximum(1.0, worst))
     moves = np.where(places.moves == 2, twice, worst)  # nothing where nothing is to be moved
     moves = np.minimum(moves, np.array(list(map(rates.of_gathered_along, unused))))
-    moves += rates.of_sums(awaiting)
+    moves += reducing.reshape(awaiting.shape)[which]
     links = np.array(list(map(rates.of_gathers, unused)))
-    final, held = parts[places.after], parts[places.before[:, None] | places.after[None] | awaiting]
+    final, held = parts[places.after], parts[places.before[:, None] | places.after | awaiting[which]]
     found: Seconds = np.minimum(*[(final - most) / links + moves * most for most in (parts[at_hand], held)])
     return found

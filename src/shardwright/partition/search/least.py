@@ -6,7 +6,6 @@ where a dimension is split by other axes than before, some device has nothing of
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
@@ -22,12 +21,15 @@ from shardwright.partition.proposals import Shardings
 from shardwright.partition.search.all_ways import Seconds
 from shardwright.partition.search.far import far_between
 from shardwright.partition.search.growing import growing
-from shardwright.partition.search.lying import lying_of
+from shardwright.partition.search.lying import Lying, lying_of
 from shardwright.reshard.bound import least_of_sums
 from shardwright.sharding import TensorSharding, same_placement
 from shardwright.steps import local_bytes
 
 __all__ = ["held_in", "least_between", "least_seconds"]
+
+_NONE, _FEWER, _SAME = range(3)
+"""Of the axes along which a value is partial, which may be there behind others."""
 
 
 def held_in(type: TensorType, layouts: Shardings) -> Seconds:
@@ -47,34 +49,30 @@ def least_between(type: TensorType, sources: Shardings, targets: Shardings, hard
     needed, start = held_in(type, targets), price(Cost(0.0, 1), hardware)
     torus = torus_on(sources[0].mesh.size, hardware.links)
     byte = price(Cost(1.0), hardware) / (1 if torus is None else most_links(torus))
-    before, after = lying_of(sources).partial, lying_of(targets).partial
-    lacking, moves = _of_moved(sources, targets)
-    far, over = far_between(type, sources, targets, hardware), growing(type, sources, targets, hardware)
-    table = np.full((len(sources), len(targets)), math.inf)
-    held, whole, devices = held_in(type, sources), float(type.bytes), sources[0].mesh.size
-    for (made, rows), (along, columns) in itertools.product(before.items(), after.items()):
-        places, is_moved = (rows[:, None], columns), set(along) == set(made)
-        if not (is_moved or set(along) < set(made)):
-            continue
-        over_links = over.summed(made, along) if over else None
-        if is_moved:  # each device receives, or has, contributions of its own to all that it needs
-            longer = far.moved(along, rows, columns) if far else None
-            sent, starts = lacking[places] * needed[columns], moves[places]
-        else:
-            contributions, staying = (axes_size([p.axis for p in partial]) for partial in (made, along))
-            sums = (contributions // staying, whole * staying, devices)
-            sent, started = least_of_sums(held[rows, None], needed[columns], *sums)
-            reduced = contributions > staying  # by a collective that leaves where all lies, but for what it cuts
-            longer = far.summed(made, along, rows, columns) if far else None
-            starts = np.maximum(started, moves[places] + reduced)
-        table[places] = _longest(sent * byte, over_links, longer) + starts * start
-    return table
+    before, after = lying_of(sources), lying_of(targets)
+    lacking, starts = _of_moved(sources, targets)
+    staying = _staying(before, after)[before.sum_of[:, None], after.sum_of]
+    sent = lacking * needed  # each device receives, or has, contributions of its own to all that it needs
+    if (is_summed := staying == _FEWER).any():
+        held, devices = held_in(type, sources)[:, None], sources[0].mesh.size
+        made, along = before.sum_sizes[before.sum_of][:, None], after.sum_sizes[after.sum_of]
+        sent_summed, started = least_of_sums(held, needed, made // along, float(type.bytes) * along, devices)
+        sent = np.where(is_summed, sent_summed, sent)
+        # reduced by a collective that leaves where all lies, but for what it cuts
+        starts = np.where(is_summed, np.maximum(started, starts + (made > along)), starts)
+    over_links = growing(type, sources, targets, hardware)
+    table = sent * byte if over_links is None else np.maximum(sent * byte, over_links)
+    if far := far_between(type, sources, targets, hardware):
+        table += far.between(before, after)
+    return np.where(staying == _NONE, math.inf, table + starts * start)
 
 
-def _longest(sent: Seconds, over: Seconds | None, longer: Seconds | None) -> Seconds:
-    """The seconds that it takes at least: as long as sending, or what goes over links, and longer to other nodes."""
-    most = sent if over is None else np.maximum(sent, over)
-    return most if longer is None else most + longer
+def _staying(before: Lying, after: Lying) -> NDArray[np.int8]:
+    """Whether sums along some axes can become those along others: `_SAME`, `_FEWER` of them, or `_NONE`."""
+    made, along = list(map(set, before.sums)), list(map(set, after.sums))
+    return np.array(
+        [[_SAME if one == other else _FEWER if other < one else _NONE for other in along] for one in made], np.int8
+    )
 
 
 @memoize
@@ -89,7 +87,7 @@ def _of_moved(sources: Shardings, targets: Shardings) -> tuple[Seconds, NDArray[
     shared = _of_pairs(before.axes, after.axes)[before.numbers[:, None], after.numbers[None]]
     lacking: Seconds = 1 - shared.prod(axis=2)
     moves = (lacking > 0).astype(np.int8)
-    if len({layout.mesh for layout in (*sources, *targets)}) == 1:  # else the same devices may have other names
+    if len(before.meshes | after.meshes) == 1:  # else the same devices may have other names
         is_gathered = before.parts.prod(axis=1)[:, None] > after.parts.prod(axis=1)[None]
         moves[is_gathered & ((shared < 1).sum(axis=2) > 1)] = 2
     is_alike = (before.parts[:, None] == after.parts[None]).all(axis=2)

@@ -36,8 +36,10 @@ _FIRST, _AGAIN = 6, 2
 _SETTLES, _SETTLED = 12, 0.05
 """How often messages are passed again at most, and the part of what is not proven below which a growing bound rests."""
 
-_PROVEN, _NEARER = 1e-8, 0.2
-"""How much more than the bound is none; and of many ways, as a part of how near a choice is to be: passes rest then."""
+_PROVEN, _NEARLY, _NEARER = 1e-8, 1e-4, 0.2
+"""How much more than the bound is none; where what is alike is chosen alike; and of many ways, as a part of how near a
+choice is to be: passes rest then.
+"""
 
 _FEW = 8, 4, 2
 """How many ways of a node are looked at where all that may be the best are too many."""
@@ -89,8 +91,18 @@ class Budget:
 class Reduced:
     """A choice graph, of which better and better bounds are known."""
 
-    def __init__(self, graph: ChoiceGraph, first: tuple[int, ...], most: float, budget: Budget) -> None:
-        """Nothing known yet but that the choice `first` takes `most` seconds."""
+    def __init__(
+        self, graph: ChoiceGraph, first: tuple[int, ...], most: float, budget: Budget, is_whole: bool = True
+    ) -> None:
+        """Nothing known yet but that the choice `first` takes `most` seconds.
+
+        Arguments:
+            graph: What there is to choose.
+            first: Of every node, the number of a way.
+            most: Seconds.
+            budget: What bounds the time that it takes.
+            is_whole: Whether each node stands for itself: else the best choice is not quite that of all anyway.
+        """
         self.graph = graph
         self.most = most
         self.messages = Messages(graph, 10 * most)
@@ -101,7 +113,9 @@ class Reduced:
         self.each = budget.each
         self.left = budget.all
         self.ways = sum([node.seconds.size for node in graph.nodes])
-        self.proven = _NEARER * budget.near if self.ways > budget.ways else _PROVEN
+        self.proven = _PROVEN if is_whole else min(_NEARLY, budget.near)
+        if self.ways > budget.ways:
+            self.proven = _NEARER * budget.near
         self.passes_left = budget.passes
         self.found = first
         self.read = deque[tuple[int, ...]](maxlen=_MIXED)
@@ -170,6 +184,11 @@ class Reduced:
             self.read += (starts[1], self.messages.chosen(backwards=True), near.ways)
         return replace(near, bound=min(near.seconds, bound))
 
+    def again(self, solution: Solution, distances: Distances) -> Solution:
+        """What was read off with these distances, now that more is known of them."""
+        tables = self.rest.tables if self.rest else None
+        return solution_of(self.graph, solution.ways, distances, solution.bound, tables)
+
     def better(self, distances: Distances) -> Solution:
         """What is read off the messages when these have settled, made better by forests where it is not proven to be
         the best already.
@@ -181,8 +200,7 @@ class Reduced:
         first, again = self.sweeps
         self.found = self.forests.improved(self.found, first)
         self.sweeps = again, again
-        tables = self.rest.tables if self.rest else None
-        found = solution_of(self.graph, self.found, distances, self.messages.bound, tables)
+        found = self.again(replace(near, ways=self.found, bound=self.messages.bound), distances)
         return self.mixed(found, distances) if found.seconds > found.bound * (1 + _FAR) else found
 
     def settled(self, distances: Distances) -> Solution:

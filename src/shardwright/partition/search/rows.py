@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-
 __all__ = ["Flags", "Numbers", "Rows", "in_order", "starts_of"]
 
 Numbers = NDArray[np.intp]

@@ -122,8 +122,8 @@ class _Choosing:
         self.in_full: set[int] = set()  # of the folded graph
         first_nodes = map(self.choices.node, self.folded.first)
         ways = self.folded.of_first(decided_ways(first_nodes, decided.of_op))
-        self.reduced = Reduced(self.folded.graph, ways, self.first, budget)
-        self.close = budget.near if self.reduced.ways > budget.ways else _CLOSE
+        self.reduced = Reduced(self.folded.graph, ways, self.first, budget, self.folded.is_whole)
+        self.close = budget.near if self.reduced.ways > budget.ways else max(_CLOSE, self.reduced.proven)
         self.bounds = None if self.folded.is_whole else Bounds(self.folded, self.reduced.messages)
         self.best = replace(first, bound=max(first.bound, self.folded.graph.least_alone()))
         self.ways: tuple[int, ...] = ()  # of the best, folded
@@ -208,11 +208,16 @@ class _Choosing:
         """What is chosen by what is known; `None` where nothing was found.
 
         As long as nothing is proven, what it brings from one layout to another is planned, and it is chosen again where
-        that takes more than was thought: to see that it need not be decided.
+        that takes more than was thought, unless it is near enough all the same: to see that it need not be decided.
         """
         for _ in range(0 if proves else self.budget.rounds):
             near = self.bounded(self.reduced.read_off(self.distances))
-            if not self.is_planned(near):
+            is_more = self.is_planned(near)
+            if is_more:
+                near = self.reduced.again(near, self.distances)
+            if near.seconds <= max(self.best.bound, self.best.alike) * (1 + self.reduced.proven):
+                return near
+            if not is_more:
                 break
             self.passed.append(near)
         solution = self.reduced.solve(self.distances, self.in_full, self.best.seconds, proves)
