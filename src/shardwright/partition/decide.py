@@ -28,7 +28,6 @@ from shardwright.partition.op_split import (
     Situation,
     Split,
     filled,
-    for_program,
     is_reduced_behind,
     of_tensors,
     split_alike,
@@ -215,8 +214,6 @@ class Decider:
         if split.is_all and not any(map(gathers, computed.before)):
             self.define(op.results, computed.results)
             return computed
-        if way is not None and self.given.is_told:
-            split = for_program(split, situation)
         return self._told_and_reduced(op, split, computed, operands, filled(layouts, self.mesh))
 
     def in_place(self, op: Op) -> Computed | None:
@@ -243,7 +240,7 @@ class Decider:
         """
         types, choice = op.signature.results, split.choice
         if self.given.is_told:
-            told = op_notes(op, choice, operands, targets, computed.before, split.work)
+            told = op_notes(op, choice, operands, targets, computed.before, split.work, op in self.given.ways)
             computed = Computed(computed.before, computed.operands, computed.results, notes=tuple(told))
         if not is_reduced_behind(choice):
             self.define(op.results, computed.results)

@@ -90,6 +90,7 @@ def op_notes(
     targets: Sequence[TensorSharding],
     before: tuple[Version, ...],
     work: int,
+    is_chosen: bool = False,
 ) -> Iterator[Note]:
     """What is told of an op that is split so.
 
@@ -104,15 +105,16 @@ def op_notes(
         targets: The sharding each result should have in the end.
         before: The versions that are made for it.
         work: Its `extra_work`.
+        is_chosen: Whether it is split so for what the program gains, however cheap that is for the op by itself.
     """
     ways = dict(_ways(operands, choice.operands, before))
     made = list(_lost_notes(op, choice, operands, ways)) or list(_result_notes(op, choice, targets))
     if not made and is_unknown(op.signature):
         reason = _no_form(op.signature)
         made = [_note(op, f"it is computed whole on every device: {reason.why}", 0, reason)]
-    made += _gathered_notes(op, choice, operands, ways)
+    made += _gathered_notes(op, choice, operands, ways, is_chosen)
     if work and not made:
-        reason = _cheapest(choice, "let its tensors lie alike")
+        reason = _cheapest(is_chosen, "let its tensors lie alike")
         made = [_note(op, f"devices compute some of it several times: {reason.why}", 0, reason)]
     if made:
         first, *others = made
@@ -199,7 +201,13 @@ def _lost_notes(op: Op, choice: Choice, operands: Sequence[Value], ways: Mapping
             yield _note(op, message, 0 if together else sent, reason)
 
 
-def _gathered_notes(op: Op, choice: Choice, operands: Sequence[Value], ways: Mapping[int, _Way]) -> Iterator[Note]:
+def _gathered_notes(
+    op: Op,
+    choice: Choice,
+    operands: Sequence[Value],
+    ways: Mapping[int, _Way],
+    is_chosen: bool,
+) -> Iterator[Note]:
     """The operands that are gathered along dimensions along which the op could be split."""
     for number, way in ways.items():
         read = choice.operands[number]
@@ -207,7 +215,7 @@ def _gathered_notes(op: Op, choice: Choice, operands: Sequence[Value], ways: Map
         lost = _lost(op.signature, number, source, read) if number in choice.gathered else ()
         _, dims = _divided(way.gathered(), lost)
         if dims:
-            reason = _cheapest(choice, f"let operand {number} lie as {read!r}, or the others so that it fits them")
+            reason = _cheapest(is_chosen, f"let operand {number} lie as {read!r}, or the others so that it fits them")
             message = f"operand {number} is gathered along dimension {_listed(dims)}: {reason.why}"
             yield _note(op, message, 0 if lost else way.sent(operands[number].type), reason)
 
@@ -269,8 +277,8 @@ def _reason(signature: Signature, number: int, sharding: TensorSharding, dims: D
     return replace(_no_form(signature), remedy=remedy)
 
 
-def _cheapest(choice: Choice, remedy: str) -> _Reason:
-    why = "the program is faster so" if choice.for_program else "as the tensors of the op lie, that is cheapest"
+def _cheapest(is_chosen: bool, remedy: str) -> _Reason:
+    why = "the program is faster so" if is_chosen else "as the tensors of the op lie, that is cheapest"
     return _Reason(why, remedy, False)
 
 

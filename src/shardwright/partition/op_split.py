@@ -25,7 +25,6 @@ __all__ = [
     "Situation",
     "Split",
     "filled",
-    "for_program",
     "is_reduced_behind",
     "of_tensors",
     "split_alike",
@@ -106,14 +105,6 @@ def split_by(way: Way, situation: Situation) -> Split:
     """How an op in a situation is split in a way that is given."""
     signature, sources, _, passing, _, hardware, unread, _ = situation
     return split_as(choice_of(way, signature, sources, situation.targets, passing, hardware, unread), situation)
-
-
-def for_program(split: Split, situation: Situation) -> Split:
-    """A split that was given, with whether the op would be split so by itself: what is told of it asks for that."""
-    by_itself, choice = split_alike(situation), split.choice
-    if (choice.operands, choice.results) == (by_itself.choice.operands, by_itself.choice.results):
-        return by_itself
-    return split._replace(choice=choice._replace(for_program=True))
 
 
 def split_as(choice: Choice, situation: Situation) -> Split:

@@ -63,7 +63,6 @@ class Choice(NamedTuple):
         writes: For each result, what bringing it to its target costs; of a way that was given nothing is told of both.
         gathered: Operands that had axes which no factor takes that can be split, or none with no exchange inside.
         whole: Results that should have such axes.
-        for_program: Whether it was chosen for what the program gains, however cheap it is for the op by itself.
     """
 
     operands: Shardings
@@ -75,7 +74,6 @@ class Choice(NamedTuple):
     writes: tuple[Cost, ...]
     gathered: tuple[int, ...] = ()
     whole: tuple[int, ...] = ()
-    for_program: bool = False
 
     def price(self, hardware: Hardware) -> float:
         """Seconds for the op and all its edges, each operand brought from the version that is cheapest."""
