@@ -24,6 +24,10 @@ _FIRST_LOOKS, _LOOKS = 10, 2
 is never done, and rounds of cuts and restarts are all that can be counted there.
 """
 
+_BY_THE_CLOCK = 1 << 10 | 1 << 11
+"""Rules of HiGHS's presolve that are off: equations, and free columns, that depend on others are looked for until a
+second is over, so that what is found would depend on what else runs. The bits are those of its `PresolveRuleType`.
+"""
 
 _WHOLE = 1e-6
 """What part is none, of a whole number."""
@@ -131,7 +135,12 @@ def _near(program: highspy.HighsLp, whole: int, gap: float, nodes: int, most: fl
 def _solver(options: Mapping[str, bool | float | str]) -> highspy.Highs:
     """HiGHS by itself, with these of its options."""
     solver = highspy.Highs()
-    own: dict[str, bool | float | str] = {"output_flag": False, "parallel": "off", "time_limit": LONGEST}
+    own: dict[str, bool | float | str] = {
+        "output_flag": False,
+        "parallel": "off",
+        "presolve_rule_off": _BY_THE_CLOCK,
+        "time_limit": LONGEST,
+    }
     for option, value in (own | dict(options)).items():
         solver.setOptionValue(option, value)
     return solver
