@@ -227,9 +227,17 @@ class Reduced:
         return None
 
     def few(self, least: Sequence[Seconds], most: int) -> list[Numbers]:
-        """So many ways of each node, of choices that may take least, and the way that was found."""
-        few = [np.sort(np.argsort(of_node, kind="stable")[:most]) for of_node in least]
-        return [np.union1d(ways, way) for ways, way in zip(few, self.found, strict=True)]
+        """So many ways of each node on average, of choices that may take least, and the way that was found.
+
+        Nodes of which many ways are as good as any have more of them: which of these is right is not known. All have
+        half as many in any case.
+        """
+        excess = [of_node - of_node.min() for of_node in least]
+        together, count = np.concatenate(excess), most * len(least)
+        limit = np.partition(together, count)[count] if count < together.size else math.inf
+        half = [np.sort(of_node)[: most // 2].max() for of_node in excess]
+        kept = [np.flatnonzero(of_node <= max(limit, some)) for of_node, some in zip(excess, half, strict=True)]
+        return [np.union1d(ways, way) for ways, way in zip(kept, self.found, strict=True)]
 
     def among(
         self, kept: Sequence[Numbers], distances: Distances, in_full: Collection[int], known: float = math.inf
