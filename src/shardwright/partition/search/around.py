@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shardwright.partition.search.all_ways import Seconds
+from shardwright.partition.search.all_ways import Numbers, Seconds
+from shardwright.partition.search.branches import Branches, branches_of
 from shardwright.partition.search.distances import Distances
 from shardwright.partition.search.graph import ChoiceGraph, End
 from shardwright.partition.search.stars import runs_at_least
@@ -24,7 +25,9 @@ _SWEEPS = 16
 
 
 class Around:
-    """A choice, and what it takes around each node; a value of several readers takes what its dearest reader does."""
+    """A choice, and what it takes around each node; a value of several readers takes what its dearest reader does, and
+    one that is read in several branches what `branches` tells.
+    """
 
     def __init__(
         self, graph: ChoiceGraph, ways: Sequence[int], distances: Distances, tables: Tables | None = None
@@ -55,10 +58,12 @@ class Around:
     def _of_link(self, link: int, number: int) -> Seconds:
         """What a link takes for each way of one of its nodes."""
         graph, ways = self.graph, self.ways
-        ends, (of_readers, times, tables) = graph.links[link], self.tables[link]
+        ends, (of_readers, times, tables, branches) = graph.links[link], self.tables[link]
         made = graph.slot(ends.maker)
         if not tables:
             return np.zeros(len(graph.nodes[number].seconds))
+        if branches is not None:
+            return self._of_branches(link, branches, number)
         if ends.maker[0] == number:
             of_made = np.zeros(len(made.layouts))
             for end, runs, table in zip(ends.readers, of_readers, tables, strict=True):
@@ -76,6 +81,18 @@ class Around:
         dearest: Seconds = np.maximum(mine[0] if len(mine) == 1 else np.maximum.reduce(mine), least)
         return times * dearest
 
+    def _of_branches(self, link: int, branches: Branches, number: int) -> Seconds:
+        """The same of a value that is read in several branches."""
+        ends, table = self.graph.links[link], self.tables[link]
+        made, *read = [self._layouts(end, number) for end in (ends.maker, *ends.readers)]
+        once = [seconds[made, layouts] for seconds, layouts in zip(table.readers, read, strict=True)]
+        return table.times * branches.taken(once)
+
+    def _layouts(self, end: End, number: int) -> Numbers:
+        """The layouts at an end, by number: for each way of one node, of any other node as it is chosen."""
+        of_way = self.graph.slot(end).of_way
+        return of_way if end[0] == number else of_way[self.ways[end[0]]]
+
 
 class Table(NamedTuple):
     """What a link takes.
@@ -84,11 +101,20 @@ class Table(NamedTuple):
         runs: For each reader how often a version for it is made at least.
         times: For how many values that are alike the link stands.
         readers: For each reader what bringing it from each layout to each takes, once.
+        branches: Where it is read, if that is in several branches.
     """
 
     runs: list[float]
     times: int
     readers: list[Seconds]
+    branches: Branches | None
+
+    def taken(self, made: int, read: Sequence[int]) -> float:
+        """What one value takes, by the numbers of the layouts in which it is made and read."""
+        once = [float(table[made, layout]) for table, layout in zip(self.readers, read, strict=True)]
+        if self.branches is not None:
+            return float(self.branches.taken(once))
+        return max([runs * taken for runs, taken in zip(self.runs, once, strict=True)], default=0.0)
 
 
 class Tables(dict[int, Table]):
@@ -103,7 +129,8 @@ class Tables(dict[int, Table]):
     def __missing__(self, number: int) -> Table:
         graph, link = self.graph, self.graph.links[number]
         runs = runs_at_least(graph, link)
-        found = self[number] = Table(runs, link.times, self.distances.of_readers(graph, link))
+        tables, branches = self.distances.of_readers(graph, link), branches_of(graph, link, runs)
+        found = self[number] = Table(runs, link.times, tables, branches)
         return found
 
 

@@ -35,7 +35,7 @@ class Solution:
 def solution_of(
     graph: ChoiceGraph, ways: Sequence[int], distances: Distances, bound: float, tables: Tables | None = None
 ) -> Solution:
-    """A choice as a solution, in which a value takes what its dearest reader does.
+    """A choice as a solution, in which a value takes what its dearest reader does, or what `branches` tells.
 
     Arguments:
         graph: What there was to choose.
@@ -48,9 +48,7 @@ def solution_of(
     links = []
     for number, link in enumerate(graph.links):
         made, *read = [graph.slot(end).of_way[ways[end[0]]] for end in (link.maker, *link.readers)]
-        runs, _, readers = tables[number]
-        taken = [one * float(table[made, layout]) for one, table, layout in zip(runs, readers, read, strict=True)]
-        links.append(max(taken, default=0.0))
+        links.append(tables[number].taken(made, read))
     seconds = sum(float(node.seconds[way]) for node, way in zip(graph.nodes, ways, strict=True))
     seconds += sum(link.times * taken for link, taken in zip(graph.links, links, strict=True))
     return Solution(tuple(ways), tuple(links), {}, seconds, min(bound, seconds))

@@ -6,7 +6,8 @@ on each node tells what the part behind it takes at least for each of its ways. 
 sweep. Each way of a node takes a little more by lot, and less of that from sweep to sweep, so that a choice that no
 single forest makes better is left while it is early.
 
-A value of several readers takes what the dearest of them does.
+A value of several readers takes what the dearest of them does, and one that is read in several branches what `branches`
+tells.
 
 Source: Hamze and de Freitas, "From Fields to Trees" (2004), which samples so.
 """
@@ -18,11 +19,13 @@ from random import Random
 
 import numpy as np
 
+from shardwright.memo import once
 from shardwright.partition.search.all_ways import Numbers, Seconds
+from shardwright.partition.search.branches import Branches, branches_of
 from shardwright.partition.search.distances import Distances
 from shardwright.partition.search.graph import ChoiceGraph, Link
 from shardwright.partition.search.groups import Groups
-from shardwright.partition.search.stars import Shared, runs_at_least
+from shardwright.partition.search.stars import Apart, Shared, most_of_each, runs_at_least
 
 __all__ = ["Forests"]
 
@@ -52,21 +55,23 @@ class _Reader:
 class _Value:
     """What a link takes, by what is chosen at its ends."""
 
-    def __init__(self, graph: ChoiceGraph, link: Link, distances: Distances, most: float) -> None:
+    def __init__(self, graph: ChoiceGraph, link: Link, tables: Sequence[Seconds]) -> None:
+        """By what each reader takes from each layout that is made."""
         maker = graph.slot(link.maker)
         self.maker = link.maker[0]
         self.made = Groups(maker.of_way)
-        of_readers = runs_at_least(graph, link), distances.of_readers(graph, link)
         slots: dict[int, list[tuple[Seconds, Numbers]]] = {}
-        for end, runs, seconds in zip(link.readers, *of_readers, strict=True):
-            taken = np.minimum(link.times * runs * seconds, most)
+        for end, taken in zip(link.readers, tables, strict=True):
             slots.setdefault(end[0], []).append((taken, graph.slot(end).of_way))
         self.readers = {node: _Reader(*zip(*read, strict=True)) for node, read in slots.items()}
         self.nodes = tuple(dict.fromkeys((self.maker, *self.readers)))
         self.is_alone = self.maker in self.readers
         """Whether no other node is chosen while one at this link is: who makes it reads it, too."""
-        if len(self.nodes) > 2:
-            self.shared = Shared([reader.seconds for reader in self.readers.values()])
+
+    @once
+    def shared(self) -> Shared:
+        """The star of more than two nodes."""
+        return Shared([reader.seconds for reader in self.readers.values()])
 
     def seconds(self, ways: Sequence[int]) -> float:
         """What it takes."""
@@ -143,6 +148,57 @@ class _Value:
         return seconds
 
 
+class _InBranches(_Value):
+    """A value that is read in several branches."""
+
+    def __init__(self, graph: ChoiceGraph, link: Link, tables: Sequence[Seconds], branches: Branches) -> None:
+        """By what each reader takes, once, from each layout that is made."""
+        super().__init__(graph, link, tables)
+        slots: dict[tuple[int, int], list[tuple[Seconds, Numbers]]] = {}
+        for number, (end, taken) in enumerate(zip(link.readers, tables, strict=True)):
+            slots.setdefault((branches.of_reader(number), end[0]), []).append((taken, graph.slot(end).of_way))
+        self.each = [(node, _Reader(*zip(*read, strict=True))) for (_, node), read in slots.items()]
+        self.is_alone |= len(self.each) > len(self.readers)
+        scopes = [scope for scope, _ in slots]
+        of_each = [tuple([i for i, scope in enumerate(scopes) if scope == one]) for one in range(len(branches.runs))]
+        self.branches = branches._replace(readers=tuple(of_each))
+
+    @once
+    def shared(self) -> Apart:
+        """As of other values: where each node reads it in one scope."""
+        return Apart([reader.seconds for reader in self.readers.values()], self.branches)
+
+    def seconds(self, ways: Sequence[int]) -> float:
+        """What it takes."""
+        made = self.made.of_way[ways[self.maker]]
+        return float(self.branches.taken([r.seconds[made, r.column[ways[node]]] for node, r in self.each]))
+
+    def _together(self, row: int | None, ways: Sequence[int], energies: Mapping[int, Seconds], node: int) -> Seconds:
+        rows = slice(None) if row is None else slice(row, row + 1)
+        parts, place = dict[int, Seconds](), 0
+        for number, (other, reader) in enumerate(self.readers.items(), 1):
+            if other == node:
+                place = number
+            elif ways[other] == _FREE:
+                parts[number] = self.shared.within_limits(number, reader.ways.least(energies[other]), row)
+            else:
+                parts[number] = self.shared.only(reader.seconds[rows, reader.column[ways[other]], None], row)
+        return self.shared.total(parts, place, row)
+
+    def _by_itself(self, ways: Sequence[int], node: int) -> Seconds:
+        made = self.made.of_way if node == self.maker else self.made.of_way[ways[self.maker]]
+        each = [(r, r.column if other == node else r.column[ways[other]]) for other, r in self.each]
+        return self.branches.taken([reader.seconds[made, column] for reader, column in each])
+
+
+def _value(graph: ChoiceGraph, link: Link, distances: Distances, most: float) -> _Value:
+    """What a link takes."""
+    runs = runs_at_least(graph, link)
+    branches, tables = branches_of(graph, link, runs), distances.of_readers(graph, link)
+    seconds = most_of_each(tables, link.times, runs, branches, most)
+    return _Value(graph, link, seconds) if branches is None else _InBranches(graph, link, seconds, branches)
+
+
 class Forests:
     """A choice graph whose choices are made better."""
 
@@ -163,7 +219,7 @@ class Forests:
         self.values: list[_Value] = [
             before.values[number]
             if before is not None and before.known[number] == known
-            else _Value(graph, link, distances, most)
+            else _value(graph, link, distances, most)
             for number, (link, known) in enumerate(zip(read, self.known, strict=True))
         ]
         self.values_of: list[list[int]] = [[] for _ in graph.nodes]

@@ -1,22 +1,24 @@
 """What a value takes on its way from its maker to its readers at least, for every layout that each of them may choose.
 
 A version that several readers want is made once, and with it others that lie on its way. So all readers together take
-at least what the dearest does, each as often as a version for it must be made.
+at least what the dearest does, each as often as a version for it must be made. Where they stand in several branches,
+they take more than that together: `branches`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 
 from shardwright.partition.search.all_ways import Numbers, Seconds
+from shardwright.partition.search.branches import Branches, branches_of
 from shardwright.partition.search.distances import Distances
 from shardwright.partition.search.graph import ChoiceGraph, Link
 
-__all__ = ["Pair", "Shared", "Star", "Stars", "runs_at_least", "star_of"]
+__all__ = ["Apart", "Pair", "Shared", "Star", "Stars", "most_of_each", "runs_at_least", "star_of"]
 
 _TOGETHER = 2_000
 """What several ends may choose together is told one by one if it is no more than that."""
@@ -84,17 +86,21 @@ class Shared:
         several = [place for place, one in enumerate(seconds, 1) if one.shape[1] > 1]
         floor = np.maximum.reduce([one for one in seconds if one.shape[1] == 1] or [np.zeros((len(seconds[0]), 1))])
         read = [np.maximum(seconds[place - 1], floor) for place in several]
-        self.limits = _each_once(np.concatenate(read or [floor], axis=1))
-        self.orders = {place: np.argsort(one, axis=1, kind="stable") for place, one in zip(several, read, strict=True)}
+        self._rank(dict(zip(several, read, strict=True)), _each_once(np.concatenate(read or [floor], axis=1)))
+
+    def _rank(self, read: Mapping[int, Seconds], limits: Seconds) -> None:
+        """Put in order what readers with several layouts take, by their ends."""
+        self.limits = limits
+        self.orders = {place: np.argsort(one, axis=1, kind="stable") for place, one in read.items()}
         # how many layouts of a reader are within each limit: where the least of these is
         self.within: dict[int, Numbers] = {}
         # the first limit that a layout is within: where it is, from the last limit on
         self.first: dict[int, Numbers] = {}
-        rows = np.arange(len(self.limits))[:, None]
-        for place, one in zip(several, read, strict=True):
-            within, first = _ranks(one, self.limits)
+        rows = np.arange(len(limits))[:, None]
+        for place, one in read.items():
+            within, first = _ranks(one, limits)
             self.within[place] = within + rows * (one.shape[1] + 1)
-            self.first[place] = (rows + 1) * self.limits.shape[1] - 1 - first
+            self.first[place] = (rows + 1) * limits.shape[1] - 1 - first
 
     def least(self, given: Sequence[Seconds], parts: list[Seconds | None], place: int, least: Seconds) -> None:
         """As `Star` has it."""
@@ -144,6 +150,57 @@ class Shared:
             first = first[row : row + 1] - row * total.shape[1]
         beyond: Seconds = np.minimum.accumulate(total[:, ::-1], axis=1).ravel().take(first)
         return beyond
+
+
+class Apart(Shared):
+    """A value that is read in several branches: it takes what its readers do together.
+
+    For each layout that is made, the limits are all that a reader may take; each scope has one of its own, none below
+    that of the one around it.
+    """
+
+    def __init__(self, seconds: Sequence[Seconds], branches: Branches) -> None:
+        limits = _each_once(np.concatenate([np.zeros((len(seconds[0]), 1)), *seconds], axis=1))
+        last = np.where(np.isfinite(limits), limits, 0.0).max(axis=1, keepdims=True)
+        read = {place: one for place, one in enumerate(seconds, 1) if one.shape[1] > 1}
+        self._rank(read, np.minimum(limits, last))
+        self.branches = branches
+        self.scopes = [0, *map(branches.of_reader, range(len(seconds)))]
+        self.least_own = [np.zeros((1, 1))] * len(branches.runs)
+        for place, one in enumerate(seconds, 1):
+            if place not in read:
+                self.least_own[self.scopes[place]] = self.least_own[self.scopes[place]] + self.only(one)
+
+    def only(self, seconds: Seconds, row: int | None = None) -> Seconds:
+        """What a reader takes within each limit who has one layout: it is impossible within those below."""
+        limits = self.limits if row is None else self.limits[row : row + 1]
+        return np.where(limits >= seconds, 0.0, np.inf)
+
+    def least(self, given: Sequence[Seconds], parts: list[Seconds | None], place: int, least: Seconds) -> None:
+        """As `Star` has it."""
+        for reader in self.orders:
+            if reader != place and parts[reader] is None:
+                parts[reader] = self.within_limits(reader, -given[reader])
+        readers = {reader: part for reader in self.orders if reader != place and (part := parts[reader]) is not None}
+        total = self.total(readers, place)
+        if place == 0:
+            np.minimum.reduce(total, axis=1, out=least)
+        else:
+            np.minimum.reduce(self.beyond(total, place) - given[0][:, None], axis=0, out=least)
+
+    def total(self, parts: Mapping[int, Seconds], place: int, row: int | None = None) -> Seconds:
+        """For each layout that is made, or that of one row, and each limit of the scope of an end what all take.
+
+        Arguments:
+            parts: What each other reader takes at least for itself within each limit.
+            place: The end.
+            row: The layout that is made, if it is chosen.
+        """
+        rows = slice(None) if row is None else slice(row, row + 1)
+        own = [one if len(one) == 1 else one[rows] for one in self.least_own]
+        for reader, part in parts.items():
+            own[self.scopes[reader]] = own[self.scopes[reader]] + part
+        return self.branches.within(self.limits[rows], own, self.scopes[place])
 
 
 def _each_once(seconds: Seconds) -> Seconds:
@@ -209,31 +266,55 @@ class Stars:
         if self._changes != self.distances.changes:
             self._changes, self._now = self.distances.changes, {}
         maker, *readers = (self.graph.slot(end).layouts for end in (link.maker, *link.readers))
-        runs = [link.times * one for one in runs_at_least(self.graph, link)]
-        key = link.type, id(maker), *map(id, readers), link.is_shared, *runs
+        runs = runs_at_least(self.graph, link)
+        branches = branches_of(self.graph, link, runs)
+        key = link.type, id(maker), *map(id, readers), link.is_shared, branches, *[link.times * one for one in runs]
         if key not in self._now:
-            self._now[key] = self._known(key, link, runs)
+            self._now[key] = self._known(key, link, runs, branches)
         return self._now[key]
 
-    def _known(self, key: object, link: Link, runs: Sequence[float]) -> Star:
+    def _known(self, key: object, link: Link, runs: Sequence[float], branches: Branches | None) -> Star:
         entered = self.distances.entered_of(self.graph, link)
         before, found = self._made.get(key, (-1, None))
         if found is None or entered != before:
-            of_readers = zip(runs, self.distances.of_readers(self.graph, link), strict=True)
-            found = star_of([np.minimum(one * seconds, self.most) for one, seconds in of_readers])
+            tables = self.distances.of_readers(self.graph, link)
+            found = star_of(most_of_each(tables, link.times, runs, branches, self.most), branches)
             self._made[key] = entered, found
         return found
 
 
-def star_of(seconds: Sequence[Seconds]) -> Star:
-    """A star, by what each reader takes from each layout that is made."""
+def most_of_each(
+    tables: Sequence[Seconds], times: int, runs: Sequence[float], branches: Branches | None, most: float
+) -> list[Seconds]:
+    """What each reader takes, and no more than what is impossible does; where there are branches, as if it ran once.
+
+    Arguments:
+        tables: What bringing the value from each layout to each takes, once.
+        times: How many values are alike.
+        runs: For each reader how often a version that it wants is made at least.
+        branches: Where it is read, if that is in several.
+        most: What is impossible takes so many seconds.
+    """
+    if branches is None:
+        return [np.minimum(times * one * table, most) for one, table in zip(runs, tables, strict=True)]
+    return [np.minimum(times * table, most / one) for one, table in zip(runs, tables, strict=True)]
+
+
+def star_of(seconds: Sequence[Seconds], branches: Branches | None = None) -> Star:
+    """A star, by what each reader takes from each layout that is made; where it is read in several branches, once."""
     sizes = len(seconds[0]), *[one.shape[1] for one in seconds]
     several = sum(size > 1 for size in sizes)
     if len(sizes) > _DIMENSIONS or (several > 2 and math.prod(sizes) > _TOGETHER):
-        return Shared(seconds)
-    together = np.zeros(sizes)
+        return Shared(seconds) if branches is None else Apart(seconds, branches)
+    shaped = []
     for reader, one in enumerate(seconds, 1):
         shape = [1] * len(sizes)
         shape[0], shape[reader] = one.shape
-        np.maximum(together, one.reshape(shape), out=together)
+        shaped.append(one.reshape(shape))
+    if branches is not None:
+        together = branches.taken(shaped)
+    else:
+        together = np.zeros(sizes)
+        for one in shaped:
+            np.maximum(together, one, out=together)
     return Pair(together) if several == 2 else _Few(together)
