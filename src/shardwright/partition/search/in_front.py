@@ -1,7 +1,8 @@
 """Versions of values that are made in front of loops and branches, since these read them.
 
 In front of a loop a version is made once, and not in every turn. What a branch makes only that branch has: a version
-that is read behind it as well, or in every branch, is made in front of all of them.
+that is read behind it as well, or in so many branches that these run as often together as what is around them, is made
+in front of all of them.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ _Path = tuple[int, ...]
 
 _Read = tuple[int, _Path]
 """Which reader of a value it is, or is made for, and where it stands."""
+
+_ROUNDED = 1e-9
+"""A part of how often something runs that is rounding."""
 
 
 def made_in_front(
@@ -89,27 +93,46 @@ def _op(choices: Outline, scope: int) -> Op:
 
 
 def _loops(choices: Outline, paths: Sequence[_Path]) -> Iterator[Op]:
-    """The outermost loop around each reader."""
+    """The outermost loop around each reader, but where it reads in a branch that runs less often than the loop does."""
     for path in paths:
-        for scope in path:
-            here = choices.scopes[scope]
-            assert here.parent is not None
-            if here.runs > choices.scopes[here.parent].runs:
-                yield _op(choices, scope)
+        for depth, scope in enumerate(path):
+            around = _runs_around(choices, scope)
+            if choices.scopes[scope].runs > around:
+                if min([choices.scopes[one].runs for one in path[depth:]]) >= around:
+                    yield _op(choices, scope)
                 break
+
+
+def _runs_around(choices: Outline, scope: int) -> float:
+    parent = choices.scopes[scope].parent
+    assert parent is not None, "it stands in another one"
+    return choices.scopes[parent].runs
 
 
 def _shared(choices: Outline, paths: Sequence[_Path]) -> Iterator[Op]:
     """The ops in whose regions a version would be made that others need too: readers are in order."""
     if not (paths and paths[0]):
         return  # made where it is read first, and there from then on
-    op = _op(choices, paths[0][0])
-    inside = [path for path in paths if path and _op(choices, path[0]) is op]
-    regions: dict[int, list[_Path]] = defaultdict(list)
-    for scope, *rest in inside:
-        regions[scope].append(tuple(rest))
-    if len(inside) < len(paths) or len(regions) == len(op.regions) > 1:
-        yield op
+    regions = _by_region(paths)
+    runs, inside = _runs_around(choices, paths[0][0]), sum([_runs(choices, *region) for region in regions.items()])
+    if not all(paths) or inside > runs * (1 + _ROUNDED) or (len(regions) > 1 and inside >= runs * (1 - _ROUNDED)):
+        yield _op(choices, paths[0][0])
         return
     for of_region in regions.values():
         yield from _shared(choices, of_region)
+
+
+def _runs(choices: Outline, scope: int, paths: Sequence[_Path]) -> float:
+    """How often a version is made at least for readers in a scope, or farther inside."""
+    runs = choices.scopes[scope].runs
+    if not all(paths):
+        return runs
+    return min(runs, sum([_runs(choices, *region) for region in _by_region(paths).items()]))
+
+
+def _by_region(paths: Sequence[_Path]) -> dict[int, list[_Path]]:
+    """By the outermost scopes of readers the others of each."""
+    regions: dict[int, list[_Path]] = defaultdict(list)
+    for scope, *rest in filter(None, paths):
+        regions[scope].append(tuple(rest))
+    return regions
