@@ -21,7 +21,7 @@ from shardwright.partition.padding import pad_uneven, with_stated_boundary
 from shardwright.partition.rolls import with_rolls
 from shardwright.program import Plan
 
-__all__ = ["SCALED", "ready", "region_program", "repeated_program", "small_program"]
+__all__ = ["SCALED", "branching_program", "ready", "region_program", "repeated_program", "small_program"]
 
 SCALED = replace(TPU_V5P, start_seconds=TPU_V5P.start_seconds / 1000)
 """Programs of tests are a thousand times smaller than those that they stand for."""
@@ -80,27 +80,56 @@ def region_program(seed: int) -> Plan:
     kinds = [rng.choice(("product", "turned", "tanh", "add")) for _ in range(4)]
     is_loop, reads_behind = seed % 2, rng.random() < 0.5
 
-    def op(kind: str, one: Any, other: Any) -> Any:
-        match kind:
-            case "product":
-                return one @ other
-            case "turned":
-                return other @ one
-            case "tanh":
-                return jnp.tanh(one)
-        return one + other
-
     def f(x: Any, w: Any, v: Any) -> Any:
-        inside = [lambda y, k=kind, m=matrix: op(k, y, m) for kind, matrix in zip(kinds, (w, v, w), strict=False)]
+        inside = [lambda y, k=kind, m=matrix: _op(k, y, m) for kind, matrix in zip(kinds, (w, v, w), strict=False)]
         if is_loop:
             y = jax.lax.fori_loop(0, 3, lambda _, y: inside[1](inside[0](y)), x)
         else:
             y = jax.lax.cond(x[0, 0] > 0, inside[0], lambda y: inside[2](inside[1](y)), x)
-        return op(kinds[3], y, w) if reads_behind else y
+        return _op(kinds[3], y, w) if reads_behind else y
 
     mesh, specs = _mesh(seed // 2)
     program = sw.from_jax(f, *[jnp.ones((8, 8))] * 3)
     return program.shard(mesh, {number: rng.choice(specs) for number in range(3)})
+
+
+def branching_program(seed: int) -> Plan:
+    """A few ops in branches, some of these in others or in loops, that read the same values, and maybe one behind them."""
+    rng = random.Random(seed)
+    left = [3]  # ops
+
+    def block(depth: int) -> Callable[..., Any]:
+        kind = rng.choice(("if", "switch", "loop") if depth == 0 else ("if", "loop", "op", "op", "op"))
+        if kind == "op" or depth > 2 or left[0] < 1:
+            left[0] -= 1
+            op, late = rng.choice(("product", "turned", "add", "tanh")), rng.random() < 0.5
+            return lambda y, w, v: _op(op, y, v if late else w)
+        if kind == "loop":
+            inside = block(depth + 1)
+            return lambda y, w, v: jax.lax.fori_loop(0, 2, lambda _, z: inside(z, w, v), y)
+        branches = [block(depth + 1) for _ in range(3 if kind == "switch" else 2)]
+        return lambda y, w, v: jax.lax.switch(jnp.int32(y[0, 0]), [lambda z, b=b: b(z, w, v) for b in branches], y)
+
+    first, behind = block(0), rng.choice((None, "product", "turned"))
+
+    def f(x: Any, w: Any, v: Any) -> Any:
+        y = first(x, w, v)
+        return _op(behind, y, w) if behind else y
+
+    mesh, specs = _mesh(seed)
+    program = sw.from_jax(f, *[jnp.ones((8, 8))] * 3)
+    return program.shard(mesh, {number: rng.choice(specs) for number in range(3)})
+
+
+def _op(kind: str, one: Any, other: Any) -> Any:
+    match kind:
+        case "product":
+            return one @ other
+        case "turned":
+            return other @ one
+        case "tanh":
+            return jnp.tanh(one)
+    return one + other
 
 
 def repeated_program(seed: int) -> Plan:

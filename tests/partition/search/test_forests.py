@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -16,15 +17,16 @@ from shardwright.partition.search.distances import Distances
 from shardwright.partition.search.forests import Forests
 from shardwright.partition.search.graph import ChoiceGraph
 from shardwright.partition.search.total import times_run
+from shardwright.program import Plan
 from tests.models.nets.all import NETS
-from tests.partition.search.programs import SCALED, ready, small_program
+from tests.partition.search.programs import SCALED, branching_program, ready, small_program
 
 MOST = 20_000
 """Choices of a forest that are looked at; of more, nothing is compared."""
 
 
-def _choices(seed: int) -> ChoiceGraph:
-    graph = ready(small_program(seed))
+def _choices(seed: int, program: Callable[[int], Plan] = small_program) -> ChoiceGraph:
+    graph = ready(program(seed))
     return choice_graph(graph, decide(graph), times_run(graph))
 
 
@@ -32,11 +34,12 @@ def _some(graph: ChoiceGraph, rng: Random) -> list[int]:
     return [rng.randrange(len(node.seconds)) for node in graph.nodes]
 
 
+@pytest.mark.parametrize("program", [small_program, branching_program])
 @pytest.mark.parametrize("seed", range(8))
-def test_a_choice_takes_what_it_does_elsewhere(seed: int) -> None:
+def test_a_choice_takes_what_it_does_elsewhere(seed: int, program: Callable[[int], Plan]) -> None:
     rng = Random(seed)
     with Session(hardware=SCALED):
-        graph = _choices(seed)
+        graph = _choices(seed, program)
         forests = Forests(graph, Distances(SCALED), 1.0)
         for _ in range(20):
             ways = _some(graph, rng)
@@ -44,10 +47,10 @@ def test_a_choice_takes_what_it_does_elsewhere(seed: int) -> None:
             assert forests.seconds(ways) == pytest.approx(taken) or (math.isinf(taken) and forests.seconds(ways) > 0.5)
 
 
-def _is_best(seed: int) -> bool:
+def _is_best(seed: int, program: Callable[[int], Plan] = small_program) -> bool:
     """Compare what is chosen of a forest with all choices of its nodes, and tell whether they are few enough."""
     rng = Random(seed)
-    graph = _choices(seed)
+    graph = _choices(seed, program)
     forests = Forests(graph, Distances(SCALED), 1e-3)
     ways = _some(graph, rng)
     state = rng.getstate()
@@ -69,6 +72,11 @@ def _is_best(seed: int) -> bool:
 def test_a_forest_is_chosen_as_is_the_best_of_all_choices_of_it() -> None:
     with Session(hardware=SCALED):
         assert sum(map(_is_best, range(60))) >= 8
+
+
+def test_a_forest_of_what_branches_read_is_chosen_as_is_the_best_of_all_choices_of_it() -> None:
+    with Session(hardware=SCALED):
+        assert sum([_is_best(seed, branching_program) for seed in range(60)]) >= 8
 
 
 @pytest.mark.parametrize("name", ["gated_recurrent_unit", "beam_search"])

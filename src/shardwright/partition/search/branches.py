@@ -42,11 +42,13 @@ class Branches(NamedTuple):
 
     def taken(self, seconds: Sequence[Seconds | float]) -> Seconds:
         """What the value takes, by how long a version takes for each of its readers when it is made once: of arrays
-        that have shapes for each other, one by one.
+        whose shapes fit each other, one by one.
         """
         scopes = [scope for scope, readers in enumerate(self.readers) if readers]
         each = [functools.reduce(np.maximum, map(seconds.__getitem__, self.readers[scope])) for scope in scopes]
-        dearest = np.array(np.broadcast_arrays(*each))
+        dearest = np.empty((len(each), *np.broadcast_shapes(*map(np.shape, each))))
+        for place, one in enumerate(each):
+            dearest[place] = one
         limits = np.sort(dearest, axis=0)
         steps = limits.copy()  # from each to the next: that of infinite ones is none
         steps[1:] = np.subtract(limits[1:], limits[:-1], out=np.zeros_like(limits[1:]), where=limits[1:] > limits[:-1])
@@ -57,20 +59,19 @@ class Branches(NamedTuple):
         """How often versions beyond each limit are made at least, all together."""
         inside = [np.zeros(1)] * len(self.runs)
         for scope in reversed(range(len(self.runs))):
-            runs: Seconds = np.minimum(inside[scope], self.runs[scope])
-            if scope in dearest:
-                runs = np.where(dearest[scope] >= limits, self.runs[scope], runs)
-            if not scope:
-                return runs
-            inside[self.around[scope]] = inside[self.around[scope]] + runs
-        raise AssertionError("the first one is the last")
+            runs = np.minimum(inside[scope], self.runs[scope])
+            inside[scope] = np.where(dearest[scope] >= limits, self.runs[scope], runs) if scope in dearest else runs
+            if scope:
+                inside[self.around[scope]] = inside[self.around[scope]] + inside[scope]
+        return inside[0]
 
-    def within(self, limits: Seconds, own: Sequence[Seconds], scope: int) -> Seconds:
+    def within(self, made: Sequence[Seconds], own: Sequence[Seconds], scope: int) -> Seconds:
         """What the value and its readers take at least if versions that are made in a scope, or around it, reach each
         of some limits.
 
         Arguments:
-            limits: They, in order, for each layout in which the value is made.
+            made: For each scope what versions up to the limits take that are made in it, for each layout in which the
+                value is made; limits are in order, and the same of all scopes.
             own: For each scope what its readers take at least for themselves within each limit.
             scope: The scope.
         """
@@ -80,13 +81,11 @@ class Branches(NamedTuple):
         inside = list(own)
         for one in range(len(inside) - 1, 0, -1):
             if one not in path:
-                made = self.runs[one] * limits
-                least = np.minimum.accumulate((made + inside[one])[:, ::-1], axis=1)[:, ::-1] - made
+                least = np.minimum.accumulate((made[one] + inside[one])[:, ::-1], axis=1)[:, ::-1] - made[one]
                 inside[self.around[one]] = inside[self.around[one]] + least
-        total: Seconds = self.runs[0] * limits + inside[0]
+        total: Seconds = made[0] + inside[0]
         for one in path[-2::-1]:
-            made = self.runs[one] * limits
-            total = np.minimum.accumulate(total - made, axis=1) + made + inside[one]
+            total = np.minimum.accumulate(total - made[one], axis=1) + made[one] + inside[one]
         return total
 
 
@@ -112,6 +111,6 @@ def branches_of(graph: ChoiceGraph, link: Link, runs: Sequence[float]) -> Branch
                     readers.append([])
                 outer = scope
         readers[number[outer]].append(reader)
-    if around == list(range(-1, len(around) - 1)) or around[1:] == list(range(len(around) - 1)):
+    if around[1:] == list(range(len(around) - 1)):  # none beside another
         return None
     return Branches(tuple([graph.scopes[scope].runs for scope in number]), tuple(around), tuple(map(tuple, readers)))

@@ -165,6 +165,7 @@ class Apart(Shared):
         read = {place: one for place, one in enumerate(seconds, 1) if one.shape[1] > 1}
         self._rank(read, np.minimum(limits, last))
         self.branches = branches
+        self.made = [runs * self.limits for runs in branches.runs]
         self.scopes = [0, *map(branches.of_reader, range(len(seconds)))]
         self.least_own = [np.zeros((1, 1))] * len(branches.runs)
         for place, one in enumerate(seconds, 1):
@@ -200,7 +201,7 @@ class Apart(Shared):
         own = [one if len(one) == 1 else one[rows] for one in self.least_own]
         for reader, part in parts.items():
             own[self.scopes[reader]] = own[self.scopes[reader]] + part
-        return self.branches.within(self.limits[rows], own, self.scopes[place])
+        return self.branches.within([one[rows] for one in self.made], own, self.scopes[place])
 
 
 def _each_once(seconds: Seconds) -> Seconds:
