@@ -21,8 +21,10 @@ from shardwright.partition.search.all_ways import Seconds
 from shardwright.partition.search.best import search
 from shardwright.partition.search.branches import Branches
 from shardwright.partition.search.build import choice_graph
+from shardwright.partition.search.chosen import solution_of
 from shardwright.partition.search.distances import Distances
 from shardwright.partition.search.graph import ChoiceGraph
+from shardwright.partition.search.integer import Limits, solve
 from shardwright.partition.search.messages import Messages
 from shardwright.partition.search.stars import Apart, star_of
 from shardwright.partition.search.total import times_run
@@ -143,6 +145,18 @@ def _plan_all(choices: ChoiceGraph, distances: Distances) -> None:
     for link in choices.links:
         for one, other in itertools.product(choices.layouts(link), repeat=2):
             distances.plan(link.type, one, other)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_integer_programs_tell_the_same_of_what_branches_read(seed: int) -> None:
+    with Session(hardware=SCALED):
+        graph = ready(branching_program(seed))
+        choices = choice_graph(graph, decider(graph)(), times_run(graph))
+        found, _ = solve(choices, Distances(SCALED), (), 1e-8, Limits(1_000_000, 1e-9, 100_000_000))
+        assert found is not None
+        told = solution_of(choices, found.ways, Distances(SCALED), 0.0)
+    assert told.seconds == pytest.approx(found.seconds, rel=1e-6)
+    assert told.links == pytest.approx(found.links, rel=1e-6, abs=1e-15)
 
 
 def test_what_few_branches_read_is_not_made_in_front_of_all() -> None:
