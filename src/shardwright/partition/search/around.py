@@ -58,12 +58,13 @@ class Around:
     def _of_link(self, link: int, number: int) -> Seconds:
         """What a link takes for each way of one of its nodes."""
         graph, ways = self.graph, self.ways
-        ends, (of_readers, times, tables, branches) = graph.links[link], self.tables[link]
+        ends, (of_readers, times, tables, branches, trees) = graph.links[link], self.tables[link]
         made = graph.slot(ends.maker)
         if not tables:
             return np.zeros(len(graph.nodes[number].seconds))
-        if branches is not None:
-            return self._of_branches(link, branches, number)
+        if branches is not None or trees is not None:
+            first, *read = [self._layouts(end, number) for end in (ends.maker, *ends.readers)]
+            return times * self.tables[link].taken_by(first, read)
         if ends.maker[0] == number:
             of_made = np.zeros(len(made.layouts))
             for end, runs, table in zip(ends.readers, of_readers, tables, strict=True):
@@ -81,13 +82,6 @@ class Around:
         dearest: Seconds = np.maximum(mine[0] if len(mine) == 1 else np.maximum.reduce(mine), least)
         return times * dearest
 
-    def _of_branches(self, link: int, branches: Branches, number: int) -> Seconds:
-        """The same of a value that is read in several branches."""
-        ends, table = self.graph.links[link], self.tables[link]
-        made, *read = [self._layouts(end, number) for end in (ends.maker, *ends.readers)]
-        once = [seconds[made, layouts] for seconds, layouts in zip(table.readers, read, strict=True)]
-        return table.times * branches.taken(once)
-
     def _layouts(self, end: End, number: int) -> Numbers:
         """The layouts at an end, by number: for each way of one node, of any other node as it is chosen."""
         of_way = self.graph.slot(end).of_way
@@ -102,23 +96,35 @@ class Table(NamedTuple):
         times: For how many values that are alike the link stands.
         readers: For each reader what bringing it from each layout to each takes, once.
         branches: Where it is read, if that is in several branches.
+        trees: What all its versions take once, for each layout at each end, if that is told.
     """
 
     runs: list[float]
     times: int
     readers: list[Seconds]
     branches: Branches | None
+    trees: Seconds | None
+
+    def taken_by(self, made: Numbers | int, read: Sequence[Numbers | int]) -> Seconds:
+        """What one value takes that is read in several branches, or of which all versions are told."""
+        if self.trees is not None:
+            all_versions: Seconds = self.runs[0] * self.trees[(made, *read)]
+            return all_versions
+        assert self.branches is not None
+        return self.branches.taken(
+            [seconds[made, layouts] for seconds, layouts in zip(self.readers, read, strict=True)]
+        )
 
     def taken(self, made: int, read: Sequence[int]) -> float:
         """What one value takes, by the numbers of the layouts in which it is made and read."""
+        if self.trees is not None or self.branches is not None:
+            return float(self.taken_by(made, read))
         once = [float(table[made, layout]) for table, layout in zip(self.readers, read, strict=True)]
-        if self.branches is not None:
-            return float(self.branches.taken(once))
         return max([runs * taken for runs, taken in zip(self.runs, once, strict=True)], default=0.0)
 
 
 class Tables(dict[int, Table]):
-    """What each link takes: the same arrays that `Distances` keeps up to date."""
+    """What each link takes: the same arrays that `Distances` keeps up to date, but for those of trees."""
 
     def __init__(self, graph: ChoiceGraph, distances: Distances) -> None:
         """Of no link yet."""
@@ -130,8 +136,14 @@ class Tables(dict[int, Table]):
         graph, link = self.graph, self.graph.links[number]
         runs = runs_at_least(graph, link)
         tables, branches = self.distances.of_readers(graph, link), branches_of(graph, link, runs)
-        found = self[number] = Table(runs, link.times, tables, branches)
+        found = self[number] = Table(runs, link.times, tables, branches, self.distances.of_trees(graph, link))
         return found
+
+    def forget_trees(self) -> None:
+        """More is known of distances, or of more values what all their versions take."""
+        links, told = self.graph.links, self.distances.told
+        for number in [number for number in self if links[number].value in told]:
+            del self[number]
 
 
 def improved(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +25,7 @@ from shardwright.partition.proposals import Shardings
 from shardwright.partition.search.all_ways import Seconds
 from shardwright.partition.search.graph import ChoiceGraph, Link
 from shardwright.partition.search.least import held_in, least_between, least_seconds
+from shardwright.partition.search.trees import Trees, are_few
 from shardwright.sharding import TensorSharding
 
 __all__ = ["Distances"]
@@ -84,6 +85,9 @@ class Distances:
         self._ways: dict[tuple[int, ...], tuple[list[Shardings], Shardings]] = {}  # by ends, which are kept
         self._of_all = {} if graph is None else dict(_of_all(graph))
         self._whole: dict[TensorType, _Between] = {}  # by bounds
+        self.told: set[int] = set()
+        """Values of which it is told what all versions take."""
+        self._trees: dict[tuple[int, ...], tuple[int, Trees]] = {}  # by type and ends, with what was entered then
         self._changed: dict[TensorType, int] = defaultdict(int)
         self.changes = 0
         """How often more became known of any: while that is the same, so is what a choice takes."""
@@ -111,14 +115,63 @@ class Distances:
         """How often more became known of any of these: while that is the same, so are their tables."""
         return sum([found.entered for found in self._of_readers(graph, link)])
 
+    def tells(self, graph: ChoiceGraph, link: Link, values: Iterable[int]) -> bool:
+        """Whether it is told from now on what all versions of a value take, and of others that are as it is: where it
+        has few ends.
+        """
+        ends = (link.maker, *link.readers)
+        sizes = [len(graph.slot(end).layouts) for end in ends]
+        if len({graph.slot(end).scope for end in ends}) > 1 or not are_few(len(self._by_all(graph, link)), sizes):
+            return False
+        self.told.update(values)
+        self._changed[link.type] += 1
+        self.changes += 1
+        return True
+
+    def of_trees(self, graph: ChoiceGraph, link: Link) -> Seconds | None:
+        """For each layout at each of its ends what all versions of a value take; `None` where that is not told."""
+        if link.value not in self.told:
+            return None
+        ends = [graph.slot(end).layouts for end in (link.maker, *link.readers)]
+        if not are_few(len(self._by_all(graph, link)), list(map(len, ends))):
+            return None
+        trees, numbers = self._trees_of(graph, link)
+        key = tuple(map(id, ends))
+        if key not in trees.tables:
+            made, *read = [np.array(list(map(numbers.__getitem__, layouts)), dtype=np.intp) for layouts in ends]
+            trees.tables[key] = trees.table(made, read)
+        return trees.tables[key]
+
+    def arcs(
+        self, graph: ChoiceGraph, link: Link, ways: Sequence[int]
+    ) -> tuple[tuple[TensorSharding, TensorSharding], ...]:
+        """The versions that are made of a value of which all are told, each with what it is made of."""
+        trees, numbers = self._trees_of(graph, link)
+        made, *read = [numbers[graph.layout(end, ways)] for end in (link.maker, *link.readers)]
+        layouts = list(numbers)
+        return tuple([(layouts[before], layouts[after]) for before, after in trees.arcs(made, read)])
+
+    def _trees_of(self, graph: ChoiceGraph, link: Link) -> tuple[Trees, Mapping[TensorSharding, int]]:
+        layouts = self._by_all(graph, link)
+        between = self._found(link.type, layouts, layouts)
+        key = id(between), id(layouts)
+        entered, trees = self._trees.get(key, (-1, None))
+        if trees is None or entered != between.entered:
+            trees = Trees(between.seconds)
+            self._trees[key] = between.entered, trees
+        return trees, between.rows
+
+    def _by_all(self, graph: ChoiceGraph, link: Link) -> Shardings:
+        """The layouts of a value at all of its ends."""
+        ends = [graph.slot(end).layouts for end in (link.maker, *link.readers)]
+        ids = tuple(map(id, ends))
+        if ids not in self._ways:
+            self._ways[ids] = ends, tuple(dict.fromkeys(itertools.chain(*ends)))
+        return self._ways[ids][1]
+
     def _of_readers(self, graph: ChoiceGraph, link: Link) -> list[_Between]:
-        made, *read = ends = [graph.slot(end).layouts for end in (link.maker, *link.readers)]
-        by_way: Shardings = ()
-        if link.is_shared:
-            ids = tuple(map(id, ends))
-            if ids not in self._ways:
-                self._ways[ids] = ends, tuple(dict.fromkeys(itertools.chain(*ends)))
-            _, by_way = self._ways[ids]
+        made, *read = [graph.slot(end).layouts for end in (link.maker, *link.readers)]
+        by_way = self._by_all(graph, link) if link.is_shared else ()
         return [self._found(link.type, made, one, by_way) for one in read]
 
     def _found(self, type: TensorType, sources: Shardings, targets: Shardings, by_way: Shardings = ()) -> _Between:

@@ -136,10 +136,12 @@ class Reduced:
         """
         found = self.better(distances)
         bound = max(self.messages.bound, found.bound)
-        if not proves or (not in_full and found.seconds <= bound * (1 + self.each.gap)):
+        links = self.graph.links
+        is_told = all(distances.of_trees(self.graph, links[number]) is not None for number in in_full)
+        if not proves or (is_told and found.seconds <= bound * (1 + self.each.gap)):
             return found
         self.each = self.each._replace(relaxes=found.seconds <= bound * (1 + _NEAR))
-        if in_full:
+        if not is_told:
             told = self.among([np.array([way]) for way in found.ways], distances, in_full)
             found = told or replace(found, seconds=math.inf)
         least = self.messages.of_ways()
@@ -149,9 +151,11 @@ class Reduced:
         if soon is not None and soon.seconds <= bound * (1 + self.each.gap):
             self.found = soon.ways
             return replace(soon, bound=min(soon.seconds, bound))
-        whole = self.among(_kept(least, limit), distances, in_full, limit)
-        if whole is not None:  # with any way that was left out it takes more than the limit
-            bound = max(bound, min(whole.bound, limit))
+        kept = _kept(least, limit)
+        whole = self.among(kept, distances, in_full, limit)
+        bounding = whole or (self.among(kept, distances, (), limit) if in_full else None)  # what is told makes it large
+        if bounding is not None:  # with any way that was left out it takes more than the limit
+            bound = max(bound, min(bounding.bound, limit))
         some = whole or self.among_some(least, distances, in_full, limit)
         best = min([one for one in (found, soon, some) if one], key=attrgetter("seconds"))
         self.found = best.ways
@@ -165,6 +169,8 @@ class Reduced:
         self.each = each._replace(gap=_FAR, relaxes=True)
         mixed = self.among(kept, distances, ())
         self.left, self.each = left, each
+        if mixed is not None:  # it knows nothing of trees
+            mixed = self.again(mixed, distances)
         if mixed is None or mixed.seconds >= found.seconds:
             return found
         self.found = mixed.ways
@@ -201,6 +207,8 @@ class Reduced:
         self.found = self.forests.improved(self.found, first)
         self.sweeps = again, again
         found = self.again(replace(near, ways=self.found, bound=self.messages.bound), distances)
+        if found.seconds > near.seconds:  # forests know nothing of trees
+            self.found, found = near.ways, replace(near, bound=self.messages.bound)
         return self.mixed(found, distances) if found.seconds > found.bound * (1 + _FAR) else found
 
     def settled(self, distances: Distances) -> Solution:
@@ -271,6 +279,7 @@ class _Rest:
         self.least = least
         is_same = before is not None and before.distances is distances
         self.tables: Tables = before.tables if before is not None and is_same else Tables(graph, distances)
+        self.tables.forget_trees()
         self.known: dict[tuple[int, ...], Solution] = {}
 
     def from_start(self, ways: tuple[int, ...]) -> Solution:

@@ -270,6 +270,9 @@ class Stars:
         runs = runs_at_least(self.graph, link)
         branches = branches_of(self.graph, link, runs)
         key = link.type, id(maker), *map(id, readers), link.is_shared, branches, *[link.times * one for one in runs]
+        trees = self.distances.of_trees(self.graph, link)
+        if trees is not None:
+            return _of_all(np.minimum(link.times * runs[0] * trees, self.most))
         if key not in self._now:
             self._now[key] = self._known(key, link, runs, branches)
         return self._now[key]
@@ -318,4 +321,9 @@ def star_of(seconds: Sequence[Seconds], branches: Branches | None = None) -> Sta
         together = np.zeros(sizes)
         for one in shaped:
             np.maximum(together, one, out=together)
-    return Pair(together) if several == 2 else _Few(together)
+    return _of_all(together)
+
+
+def _of_all(together: Seconds) -> Star:
+    """A star told for all that its ends may choose together."""
+    return Pair(together) if sum(size > 1 for size in together.shape) == 2 else _Few(together)

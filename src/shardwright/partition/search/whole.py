@@ -190,7 +190,7 @@ class _Choosing:
 
     def learns_from(self, folded: Solution, in_full: bool = True) -> bool:
         """Decide what was chosen, keep it if it is the best by now, and tell whether more is known of what it takes."""
-        solution = self.folded.unfolded(folded)
+        solution = self.folded.unfolded(self.with_arcs(folded))
         self.best = replace(self.best, rounds=self.best.rounds + 1)
         given = self.chosen(solution, is_told=self.is_likely_last(folded))
         try:
@@ -254,6 +254,13 @@ class _Choosing:
         ahead = made_in_front(self.choices, self.read_inside, solution.ways, made_of)
         return Given(ways, ahead, self.carried(solution), made_of, is_told)
 
+    def with_arcs(self, folded: Solution) -> Solution:
+        """What was chosen of the folded graph, with how those values are brought of which all versions are told."""
+        graph = self.folded.graph
+        told = [number for number in self.in_full if graph.links[number].value in self.distances.told]
+        arcs = {number: self.distances.arcs(graph, graph.links[number], folded.ways) for number in told}
+        return replace(folded, arcs={**arcs, **folded.arcs})
+
     def carried(self, solution: Solution) -> dict[Op, tuple[Layout, ...]]:
         """How the values lie that loops carry round, and that wait for each other."""
         layouts = {op: list(carried) for op, carried in self.carrying.items()}
@@ -299,7 +306,15 @@ class _Choosing:
                 planned = [self.distances.plan(link.type, *pair) for pair in sorted(pairs, key=repr)]
                 if any(planned):
                     mended = True
-                elif in_full and self.folded.link_of[number] not in self.in_full and link.is_shared:
-                    self.in_full.add(self.folded.link_of[number])
-                    mended = True
+                elif link.is_shared and self.folded.link_of[number] not in self.in_full:
+                    mended |= self.tells(self.folded.link_of[number], in_full)
         return mended
+
+    def tells(self, number: int, in_full: bool) -> bool:
+        """Whether a link of the folded graph is told in full from now on: one of few ends is by messages, too."""
+        graph, link_of = self.folded.graph, self.folded.link_of
+        values = [value for value, link in zip(self.choices.values, link_of, strict=True) if link == number]
+        is_told = self.distances.tells(graph, graph.links[number], values) or in_full
+        if is_told:
+            self.in_full.add(number)
+        return is_told
