@@ -240,12 +240,16 @@ class Reduced:
         Nodes of which many ways are as good as any have more of them: which of these is right is not known. All have
         half as many in any case.
         """
-        excess = [of_node - of_node.min() for of_node in least]
-        together, count = np.concatenate(excess), most * len(least)
-        limit = np.partition(together, count)[count] if count < together.size else math.inf
-        half = [np.sort(of_node)[: most // 2].max() for of_node in excess]
-        kept = [np.flatnonzero(of_node <= max(limit, some)) for of_node, some in zip(excess, half, strict=True)]
-        return [np.union1d(ways, way) for ways, way in zip(kept, self.found, strict=True)]
+        orders = [np.argsort(of_node, kind="stable") for of_node in least]
+        places = np.concatenate([np.arange(order.size) for order in orders])
+        excess = np.concatenate([of_node[order] - of_node.min() for of_node, order in zip(least, orders, strict=True)])
+        excess[places < most // 2] = 0.0
+        is_kept = np.zeros(places.size, dtype=bool)
+        as_good = np.floor(excess / (_CLOSE * self.most))
+        is_kept[np.lexsort((places, as_good))[: most * len(orders)]] = True
+        of_each = np.split(is_kept, np.cumsum([order.size for order in orders])[:-1])
+        kept = zip(orders, of_each, self.found, strict=True)
+        return [np.union1d(order[is_kept], way) for order, is_kept, way in kept]
 
     def among(
         self, kept: Sequence[Numbers], distances: Distances, in_full: Collection[int], known: float = math.inf
