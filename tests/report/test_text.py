@@ -171,3 +171,20 @@ def test_seconds(seconds: float, text: str) -> None:
 @pytest.mark.parametrize(("value", "text"), [(0.0, "0"), (1.234e-7, "1.2e-07"), (None, "not finite")])
 def test_differences(value: float | None, text: str) -> None:
     assert difference_text(value) == text
+
+
+@pytest.mark.parametrize("is_left", [False, True])
+def test_what_a_search_found_and_left_is_compared_with_nothing(is_left: bool) -> None:
+    summary = copy.deepcopy(SUMMARY)
+    summary["search"] = {
+        "otherwise": 0,
+        "seconds": 9e-6,
+        "seconds_before": 9e-6,
+        "seconds_least": 8e-6,
+        "trials": 2,
+        "seconds_least_alike": 8e-6,
+        "is_left": is_left,
+    }
+    text = str(summary_page(summary))
+    assert ("left: see the notes" in text) == is_left
+    assert ("to which 12.50% are missing" in text) != is_left

@@ -248,4 +248,4 @@ def _told(made: MadeExplicit, what: str, demand: Demand, other: Demand, searched
 
 def _searched_in_vain(searched: Searched) -> Searched:
     """What a search came to of which nothing is taken."""
-    return replace(searched, otherwise=0, seconds=searched.seconds_before)
+    return replace(searched, otherwise=0, seconds=searched.seconds_before, is_left=True)

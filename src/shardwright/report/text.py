@@ -72,20 +72,22 @@ def _search(page: Page, summary: Summary) -> None:
     page.pairs(
         [
             ("each op by itself", f"{before * 1e6:,.2f} µs"),
-            ("best found", f"{after * 1e6:,.2f} µs{share}"),
-            *([("least, with layers alike", _least(alike, after))] if alike > least else ()),
-            ("least, with no larger tensors", _least(least, after)),
+            ("best found", f"{after * 1e6:,.2f} µs{share}" if not searched["is_left"] else "left: see the notes"),
+            *([("least, with layers alike", _least(alike, after, searched["is_left"]))] if alike > least else ()),
+            ("least, with no larger tensors", _least(least, after, searched["is_left"])),
             ("programs tried", f"{searched['trials']:,}"),
             ("decided otherwise", counted(searched["otherwise"], "op", ",")),
         ]
     )
 
 
-def _least(least: float, found: float) -> str:
-    """What a program takes at least, and how far that is from what was found."""
+def _least(least: float, found: float, is_left: bool) -> str:
+    """What a program takes at least, and how far that is from what was found, unless that was left."""
     if not least and found:
         return "not known, for a program of this size"
     said, gap = f"{least * 1e6:,.2f} µs", found / least - 1 if least else 0.0
+    if is_left:
+        return said
     if gap > 1:
         return f"{said}, as far as is known of a program of this size"
     return f"{said}: none is better" if gap < _NONE else f"{said}, to which {gap:.2%} are missing"

@@ -64,6 +64,7 @@ class Searched:
             larger programs are looked at so only.
         held: What a device holds of it, about.
         held_before: The same where each op is split so.
+        is_left: Whether what was found was left for each op by itself, as what holds less or is better otherwise.
     """
 
     otherwise: int
@@ -74,6 +75,7 @@ class Searched:
     seconds_least_alike: float
     held: Held
     held_before: Held
+    is_left: bool = False
 
     @property
     def gap(self) -> float | None:
