@@ -138,7 +138,8 @@ class Reduced:
         bound = max(self.messages.bound, found.bound)
         links = self.graph.links
         is_told = all(distances.of_trees(self.graph, links[number]) is not None for number in in_full)
-        if not proves or (is_told and found.seconds <= bound * (1 + self.each.gap)):
+        is_tight = found.seconds <= bound * (1 + self.each.gap)
+        if not proves or (is_told and is_tight):
             return found
         self.each = self.each._replace(relaxes=found.seconds <= bound * (1 + _NEAR))
         if not is_told:
@@ -152,10 +153,14 @@ class Reduced:
             self.found = soon.ways
             return replace(soon, bound=min(soon.seconds, bound))
         kept = _kept(least, limit)
+        if in_full and not is_tight:  # what is told makes it large: without that more is proven sometimes
+            plain = self.among(kept, distances, (), limit)
+            bound = max(bound, min(plain.bound, limit) if plain else 0.0)
+            if is_told and found.seconds <= bound * (1 + self.each.gap):
+                return replace(found, bound=min(found.seconds, bound))
         whole = self.among(kept, distances, in_full, limit)
-        bounding = whole or (self.among(kept, distances, (), limit) if in_full else None)  # what is told makes it large
-        if bounding is not None:  # with any way that was left out it takes more than the limit
-            bound = max(bound, min(bounding.bound, limit))
+        if whole is not None:  # with any way that was left out it takes more than the limit
+            bound = max(bound, min(whole.bound, limit))
         some = whole or self.among_some(least, distances, in_full, limit)
         best = min([one for one in (found, soon, some) if one], key=attrgetter("seconds"))
         self.found = best.ways
