@@ -2,8 +2,8 @@
 
 At first redistributions take what a bound says, and values of several readers what their dearest reader does. What was
 chosen by that is decided and priced as it will be written. Where it takes more than was thought, that is mended: plans
-are made of the redistributions that it chose, or the value is told in full; and it is chosen again, until what was
-chosen takes what was thought: no choice takes less.
+are made of the redistributions that it chose, or the value is told in full, by trees if it has few ends and else by the
+integer program alone; and it is chosen again, until what was chosen takes what was thought: no choice takes less.
 """
 
 from __future__ import annotations
