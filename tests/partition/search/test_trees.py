@@ -22,6 +22,7 @@ from shardwright.partition.search.chosen import solution_of
 from shardwright.partition.search.distances import Distances
 from shardwright.partition.search.graph import ChoiceGraph, Link
 from shardwright.partition.search.messages import Messages
+from shardwright.partition.search.sets import Sets
 from shardwright.partition.search.total import times_run
 from shardwright.partition.search.trees import Trees, are_few
 from tests.models.all import models
@@ -68,6 +69,24 @@ def test_trees_take_the_least_that_all_versions_may(seed: int) -> None:
             assert there.issuperset(wanted)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_sets_of_layouts_tell_the_same_as_all_that_ends_may_choose(seed: int) -> None:
+    rng, numbers = Random(seed), np.random.default_rng(seed)
+    count, ends = rng.randrange(2, 6), rng.randrange(2, 5)
+    trees = Trees(_between(rng, count))
+    made, *read = [np.array(sorted(rng.sample(range(count), rng.randrange(1, count + 1)))) for _ in range(1 + ends)]
+    table, sets = trees.table(made, read), Sets(trees.sets(made), read)
+    choices = np.indices(table.shape)
+    assert sets.taken(choices[0], list(choices[1:])) == pytest.approx(table)
+    given: list[Seconds] = [numbers.random(size) for size in table.shape]
+    for place, size in enumerate(table.shape):
+        least = np.empty(size)
+        sets.least(given, [None] * len(given), place, least)
+        others = [one[choices[other]] for other, one in enumerate(given) if other != place]
+        along = tuple(axis for axis in range(table.ndim) if axis != place)
+        assert least == pytest.approx((table - sum(others)).min(axis=along))
+
+
 def test_only_tables_that_are_small_and_soon_made_are_few() -> None:
     assert are_few(16, (1, 16, 16))
     assert are_few(18, (1, 16, 16, 16, 18))
@@ -106,9 +125,11 @@ def test_all_that_looks_at_a_value_takes_its_trees(seed: int) -> None:
         assert bound <= before.seconds * (1 + 1e-9)
 
 
-def test_a_value_of_three_readers_is_proven_where_the_dearest_of_them_tells_too_little() -> None:
+@pytest.mark.parametrize("name", ["convolutional_autoencoder", "multigrid"])
+def test_what_several_read_is_proven_where_the_dearest_of_them_tells_too_little(name: str) -> None:
+    """A value of three readers in many layouts, and several of four to six readers in few."""
     with sw.Session(hardware=TPU_V5P):
-        graph = with_fewer_ops(ready(models()["nets.convolutional_autoencoder"]()))
+        graph = with_fewer_ops(ready(models()[f"nets.{name}"]()))
         _, searched = search(graph, "default")
     assert searched.gap is not None
     assert searched.gap < 1e-5

@@ -13,7 +13,7 @@ import numpy as np
 
 from shardwright.partition.search.all_ways import Numbers, Seconds
 from shardwright.partition.search.branches import Branches, branches_of
-from shardwright.partition.search.distances import Distances
+from shardwright.partition.search.distances import Distances, Versions
 from shardwright.partition.search.graph import ChoiceGraph, End
 from shardwright.partition.search.stars import runs_at_least
 from shardwright.sharding import TensorSharding
@@ -96,19 +96,19 @@ class Table(NamedTuple):
         times: For how many values that are alike the link stands.
         readers: For each reader what bringing it from each layout to each takes, once.
         branches: Where it is read, if that is in several branches.
-        trees: What all its versions take once, for each layout at each end, if that is told.
+        trees: What all its versions take once, if that is told.
     """
 
     runs: list[float]
     times: int
     readers: list[Seconds]
     branches: Branches | None
-    trees: Seconds | None
+    trees: Versions | None
 
     def taken_by(self, made: Numbers | int, read: Sequence[Numbers | int]) -> Seconds:
         """What one value takes that is read in several branches, or of which all versions are told."""
         if self.trees is not None:
-            all_versions: Seconds = self.runs[0] * self.trees[(made, *read)]
+            all_versions: Seconds = self.runs[0] * self.trees.taken(made, read)
             return all_versions
         assert self.branches is not None
         return self.branches.taken(

@@ -25,10 +25,14 @@ from shardwright.partition.proposals import Shardings
 from shardwright.partition.search.all_ways import Seconds
 from shardwright.partition.search.graph import ChoiceGraph, Link
 from shardwright.partition.search.least import held_in, least_between, least_seconds
-from shardwright.partition.search.trees import Trees, are_few
+from shardwright.partition.search.sets import MOST, Sets
+from shardwright.partition.search.trees import Together, Trees, are_few
 from shardwright.sharding import TensorSharding
 
-__all__ = ["Distances"]
+__all__ = ["Distances", "Versions"]
+
+Versions = Together | Sets
+"""What all versions of a value take: by the layouts at all of its ends, or by which are read at all."""
 
 _AT_ONCE = 1 << 20
 """How many entries of a table are told at once: what that takes on the way stays small."""
@@ -117,30 +121,35 @@ class Distances:
 
     def tells(self, graph: ChoiceGraph, link: Link, values: Iterable[int]) -> bool:
         """Whether it is told from now on what all versions of a value take, and of others that are as it is: where it
-        has few ends.
+        has few ends, or few layouts at them.
         """
         ends = (link.maker, *link.readers)
-        sizes = [len(graph.slot(end).layouts) for end in ends]
-        if len({graph.slot(end).scope for end in ends}) > 1 or not are_few(len(self._by_all(graph, link)), sizes):
+        if len({graph.slot(end).scope for end in ends}) > 1 or not self._can_tell(graph, link):
             return False
         self.told.update(values)
         self._changed[link.type] += 1
         self.changes += 1
         return True
 
-    def of_trees(self, graph: ChoiceGraph, link: Link) -> Seconds | None:
-        """For each layout at each of its ends what all versions of a value take; `None` where that is not told."""
-        if link.value not in self.told:
-            return None
-        ends = [graph.slot(end).layouts for end in (link.maker, *link.readers)]
-        if not are_few(len(self._by_all(graph, link)), list(map(len, ends))):
+    def of_trees(self, graph: ChoiceGraph, link: Link) -> Versions | None:
+        """What all versions of a value take; `None` where that is not told."""
+        if link.value not in self.told or not self._can_tell(graph, link):
             return None
         trees, numbers = self._trees_of(graph, link)
+        ends = [graph.slot(end).layouts for end in (link.maker, *link.readers)]
         key = tuple(map(id, ends))
-        if key not in trees.tables:
+        if key not in trees.known:
             made, *read = [np.array(list(map(numbers.__getitem__, layouts)), dtype=np.intp) for layouts in ends]
-            trees.tables[key] = trees.table(made, read)
-        return trees.tables[key]
+            is_few = are_few(len(numbers), list(map(len, ends)))
+            trees.known[key] = Together(trees.table(made, read)) if is_few else Sets(trees.sets(made), read)
+        found: Versions = trees.known[key]
+        return found
+
+    def _can_tell(self, graph: ChoiceGraph, link: Link) -> bool:
+        """Whether all versions of a value can be told."""
+        layouts = len(self._by_all(graph, link))
+        sizes = [len(graph.slot(end).layouts) for end in (link.maker, *link.readers)]
+        return layouts <= MOST or are_few(layouts, sizes)
 
     def arcs(
         self, graph: ChoiceGraph, link: Link, ways: Sequence[int]

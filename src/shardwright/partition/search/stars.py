@@ -17,6 +17,7 @@ from shardwright.partition.search.all_ways import Numbers, Seconds
 from shardwright.partition.search.branches import Branches, branches_of
 from shardwright.partition.search.distances import Distances
 from shardwright.partition.search.graph import ChoiceGraph, Link
+from shardwright.partition.search.sets import Sets
 
 __all__ = ["Apart", "Pair", "Shared", "Star", "Stars", "most_of_each", "runs_at_least", "star_of"]
 
@@ -271,8 +272,10 @@ class Stars:
         branches = branches_of(self.graph, link, runs)
         key = link.type, id(maker), *map(id, readers), link.is_shared, branches, *[link.times * one for one in runs]
         trees = self.distances.of_trees(self.graph, link)
+        if isinstance(trees, Sets):
+            return trees.times(link.times * runs[0], self.most)
         if trees is not None:
-            return _of_all(np.minimum(link.times * runs[0] * trees, self.most))
+            return _of_all(np.minimum(link.times * runs[0] * trees.table, self.most))
         if key not in self._now:
             self._now[key] = self._known(key, link, runs, branches)
         return self._now[key]

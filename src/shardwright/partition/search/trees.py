@@ -11,13 +11,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from shardwright.partition.search.all_ways import Seconds
 from shardwright.partition.search.rows import Numbers
 
-__all__ = ["Trees", "are_few"]
+__all__ = ["Together", "Trees", "are_few"]
 
 _ENTRIES, _WORK = 100_000, 50_000_000
 """How many entries a table may have, and how many sums may be looked at to make it."""
@@ -41,19 +42,34 @@ def are_few(layouts: int, sizes: Sequence[int]) -> bool:
     return made * together <= _ENTRIES and layouts * together * (made + (1 << len(read))) <= _WORK
 
 
+class Together(NamedTuple):
+    """A value of few ends.
+
+    Attributes:
+        table: What it takes with all of its versions, for each layout at each of its ends.
+    """
+
+    table: Seconds
+
+    def taken(self, made: Numbers | int, read: Sequence[Numbers | int]) -> Seconds:
+        """What it takes, by the number of the layout at each end: of arrays whose shapes fit each other, one by one."""
+        taken: Seconds = self.table[(made, *read)]
+        return taken
+
+
 class Trees:
     """The cheapest trees between layouts of a value.
 
     Attributes:
         seconds: What it takes at least from each layout to each, by way of any.
         next: And which is the next one on the way.
-        tables: Of those that were made, by whom that may concern.
+        known: What was made of them, by whom that may concern.
     """
 
     def __init__(self, between: Seconds) -> None:
         """Of what it takes from each layout to each other one."""
         count = len(between)
-        self.tables: dict[object, Seconds] = {}
+        self.known: dict[object, Any] = {}
         self.seconds = between.copy()
         self.next = np.broadcast_to(np.arange(count), between.shape).copy()  # the first layout on the way to another
         np.fill_diagonal(self.seconds, 0.0)
@@ -74,6 +90,27 @@ class Trees:
             return self.seconds[made[:, None], read[0]]
         _, parted = self._told(read)
         return self._led_to(parted[frozenset(range(len(read)))], made)
+
+    def sets(self, made: Numbers) -> Seconds:
+        """What all versions take, for each layout in which a value is made and each set of those in which it is read.
+
+        Arguments:
+            made: The numbers of the layouts in which it may be made.
+        """
+        count = len(self.seconds)
+        to = np.zeros((1 << count, count))  # by set and layout from which it is led there; none needs nothing
+        for ends in range(1, 1 << count):
+            if ends & (ends - 1):
+                first, parts = ends & -ends, [part := ends]
+                while part:
+                    part = (part - 1) & ends
+                    parts.append(part)
+                some = np.array([part for part in parts if part & first and part != ends])
+                parted = np.minimum.reduce(to[some] + to[ends ^ some], axis=0)
+                to[ends] = np.minimum.reduce(self.seconds + parted, axis=1)
+            else:
+                to[ends] = self.seconds[:, ends.bit_length() - 1]
+        return np.ascontiguousarray(to[:, made].T)
 
     def arcs(self, made: int, read: Sequence[int]) -> list[Arc]:
         """The versions of the cheapest tree, each with what it is made of."""
