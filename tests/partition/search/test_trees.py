@@ -78,7 +78,7 @@ def test_sets_of_layouts_tell_the_same_as_all_that_ends_may_choose(seed: int) ->
     table, sets = trees.table(made, read), Sets(trees.sets(made), read)
     choices = np.indices(table.shape)
     assert sets.taken(choices[0], list(choices[1:])) == pytest.approx(table)
-    given: list[Seconds] = [numbers.random(size) for size in table.shape]
+    given: list[Seconds] = [numbers.random((size,)) for size in table.shape]
     for place, size in enumerate(table.shape):
         least = np.empty(size)
         sets.least(given, [None] * len(given), place, least)

@@ -69,5 +69,5 @@ class Sets:
         return found
 
     def _by(self, of_sets: Seconds, layout: int) -> Seconds:
-        """What sets have by whether a layout is in them: a dimension for the bits above it, for it, and for those below."""
+        """What sets have, with a dimension for the bits above that of a layout, one for it, and one for those below."""
         return of_sets.reshape(-1, 2, 1 << layout)
