@@ -15,7 +15,7 @@ import numpy as np
 
 from shardwright.partition.search.all_ways import Numbers, Seconds
 from shardwright.partition.search.branches import Branches, branches_of
-from shardwright.partition.search.distances import Distances
+from shardwright.partition.search.distances import Distances, Versions
 from shardwright.partition.search.graph import ChoiceGraph, Link
 from shardwright.partition.search.sets import Sets
 
@@ -267,15 +267,16 @@ class Stars:
             return None
         if self._changes != self.distances.changes:
             self._changes, self._now = self.distances.changes, {}
-        maker, *readers = (self.graph.slot(end).layouts for end in (link.maker, *link.readers))
         runs = runs_at_least(self.graph, link)
+        versions = self.distances.of_trees(self.graph, link)
+        if versions is not None:
+            once = id(versions), link.times * runs[0]
+            if once not in self._now:
+                self._now[once] = _of_versions(versions, link.times * runs[0], self.most)
+            return self._now[once]
+        maker, *readers = (self.graph.slot(end).layouts for end in (link.maker, *link.readers))
         branches = branches_of(self.graph, link, runs)
         key = link.type, id(maker), *map(id, readers), link.is_shared, branches, *[link.times * one for one in runs]
-        trees = self.distances.of_trees(self.graph, link)
-        if isinstance(trees, Sets):
-            return trees.times(link.times * runs[0], self.most)
-        if trees is not None:
-            return _of_all(np.minimum(link.times * runs[0] * trees.table, self.most))
         if key not in self._now:
             self._now[key] = self._known(key, link, runs, branches)
         return self._now[key]
@@ -325,6 +326,13 @@ def star_of(seconds: Sequence[Seconds], branches: Branches | None = None) -> Sta
         for one in shaped:
             np.maximum(together, one, out=together)
     return _of_all(together)
+
+
+def _of_versions(versions: Versions, times: float, most: float) -> Star:
+    """A star of a value of which all versions are told, as often as that; what is impossible takes `most`."""
+    if isinstance(versions, Sets):
+        return versions.times(times, most)
+    return _of_all(np.minimum(times * versions.table, most))
 
 
 def _of_all(together: Seconds) -> Star:
