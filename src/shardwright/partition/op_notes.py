@@ -90,7 +90,7 @@ def op_notes(
     targets: Sequence[TensorSharding],
     before: tuple[Version, ...],
     work: int,
-    is_chosen: bool = False,
+    is_chosen: bool,
 ) -> Iterator[Note]:
     """What is told of an op that is split so.
 

@@ -91,7 +91,8 @@ class Distances:
         self._whole: dict[TensorType, _Between] = {}  # by bounds
         self.told: set[int] = set()
         """Values of which it is told what all versions take."""
-        self._trees: dict[tuple[int, ...], tuple[int, Trees]] = {}  # by type and ends, with what was entered then
+        self._trees: dict[tuple[int, ...], tuple[int, Trees]] = {}  # by table and layouts, with what was entered then
+        self._versions: dict[tuple[object, ...], tuple[Trees, Versions]] = {}  # by type and ends, with what they are of
         self._changed: dict[TensorType, int] = defaultdict(int)
         self.changes = 0
         """How often more became known of any: while that is the same, so is what a choice takes."""
@@ -137,12 +138,13 @@ class Distances:
             return None
         trees, numbers = self._trees_of(graph, link)
         ends = [graph.slot(end).layouts for end in (link.maker, *link.readers)]
-        key = tuple(map(id, ends))
-        if key not in trees.known:
+        key = (link.type, *map(id, ends))
+        of, found = self._versions.get(key, (None, None))
+        if found is None or of is not trees:
             made, *read = [np.array(list(map(numbers.__getitem__, layouts)), dtype=np.intp) for layouts in ends]
             is_few = are_few(len(numbers), list(map(len, ends)))
-            trees.known[key] = Together(trees.table(made, read)) if is_few else Sets(trees.sets(made), read)
-        found: Versions = trees.known[key]
+            found = Together(trees.table(made, read)) if is_few else Sets(trees.sets(made), read)
+            self._versions[key] = trees, found
         return found
 
     def _can_tell(self, graph: ChoiceGraph, link: Link) -> bool:

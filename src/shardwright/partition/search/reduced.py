@@ -113,9 +113,8 @@ class Reduced:
         self.each = budget.each
         self.left = budget.all
         self.ways = sum([node.seconds.size for node in graph.nodes])
-        self.proven = _PROVEN if is_whole else min(_NEARLY, budget.near)
-        if self.ways > budget.ways:
-            self.proven = _NEARER * budget.near
+        few = _PROVEN if is_whole else min(_NEARLY, budget.near)
+        self.proven = few if self.ways <= budget.ways else _NEARER * budget.near
         self.passes_left = budget.passes
         self.found = first
         self.read = deque[tuple[int, ...]](maxlen=_MIXED)

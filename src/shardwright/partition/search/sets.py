@@ -31,7 +31,6 @@ class Sets:
         """What is told of the value; sets are numbers, of which each layout is a bit."""
         self.table = table
         self.read = read
-        self.count = table.shape[1].bit_length() - 1
 
     def taken(self, made: Numbers | int, read: Sequence[Numbers | int]) -> Seconds:
         """What it takes, by the number of the layout at each end: of arrays whose shapes fit each other, one by one."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -63,13 +63,11 @@ class Trees:
     Attributes:
         seconds: What it takes at least from each layout to each, by way of any.
         next: And which is the next one on the way.
-        known: What was made of them, by whom that may concern.
     """
 
     def __init__(self, between: Seconds) -> None:
         """Of what it takes from each layout to each other one."""
         count = len(between)
-        self.known: dict[object, Any] = {}
         self.seconds = between.copy()
         self.next = np.broadcast_to(np.arange(count), between.shape).copy()  # the first layout on the way to another
         np.fill_diagonal(self.seconds, 0.0)
