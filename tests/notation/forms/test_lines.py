@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import time
+from collections.abc import Generator
 
 import pytest
 from hypothesis import given, settings
@@ -64,14 +66,23 @@ def test_a_type_is_renamed_beside_and_within_ops() -> None:
 
 
 @pytest.mark.parametrize("between", ["\n", " "])
-def test_many_ops_take_time_by_their_number(between: str) -> None:
+def test_many_ops_take_time_by_their_number(between: str, uncollected: None) -> None:
     def seconds(count: int) -> float:
         text = between.join(f"%{n + 1} = mesh.annotate %{n} {{sharding = [[0]]}} : {TYPE}" for n in range(count))
         start = time.process_time()
         to_generic(text, [RFC])
         return time.process_time() - start
 
-    assert seconds(4000) < 20 * max(seconds(500), 0.002)
+    assert min(seconds(4000) for _ in range(3)) < 20 * max(min(seconds(500) for _ in range(3)), 0.002)
+
+
+@pytest.fixture
+def uncollected() -> Generator[None]:
+    """No collector: it goes through all that the tests before have left, which takes longer than what is measured."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
 
 
 def test_the_name_of_a_generic_op_is_found_and_a_string_is_not() -> None:
