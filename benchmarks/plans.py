@@ -226,7 +226,7 @@ def choosing(report: Report) -> None:
         effort: partial(measure, partial(_partition, effort), time.process_time)
         for effort in ("fast", "default", "best")
     }
-    samples = in_turns(sides, 1)
+    samples = in_turns(sides)
     fast = samples["fast"].seconds
     report.add(f"plans.{CHOOSING}.gpt32.rest_ms", fast * 1e3)
     for effort, bar in (("default", SEARCH), ("best", None)):
