@@ -20,6 +20,7 @@ __all__ = [
     "AxisRef",
     "axes_size",
     "can_coexist",
+    "clashing_axes",
     "common_prefix",
     "decompose",
     "is_prefix",
@@ -119,6 +120,12 @@ def can_coexist(left: AxisRef, right: AxisRef) -> bool:
         return True
     bounds = sorted({left.pre, left.end, right.pre, right.end})
     return all(big % small == 0 for small, big in itertools.pairwise(bounds))
+
+
+def clashing_axes(axes: Iterable[AxisRef]) -> set[str]:
+    """The names of those axes of which some parts cannot coexist."""
+    pairs = itertools.combinations(axes, 2)
+    return {one.name for one, other in pairs if one.name == other.name and not can_coexist(one, other)}
 
 
 def is_prefix(prefix: Axes, axes: Axes) -> bool:

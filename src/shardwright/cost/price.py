@@ -24,7 +24,7 @@ from collections.abc import Iterable
 from functools import singledispatch
 from typing import NamedTuple
 
-from shardwright.axes import Axes, AxisRef, axes_size, can_coexist, common_prefix, subtract_axes
+from shardwright.axes import Axes, AxisRef, axes_size, clashing_axes, common_prefix, subtract_axes
 from shardwright.cost.collectives import (
     all_gather_bytes,
     all_reduce_bytes,
@@ -183,7 +183,7 @@ def _moved_axes(before: TensorSharding, after: TensorSharding) -> Axes:
     for old, new in zip(before.axes, after.axes, strict=True):
         same = common_prefix(old, new)
         moved += [*subtract_axes(old, same), *subtract_axes(new, same)]
-    torn = {one.name for one in moved for other in moved if not can_coexist(one, other)}
+    torn = clashing_axes(moved)
     apart: list[AxisRef] = [before.mesh.axis(name) for name in sorted(torn)]
     for axis in moved:
         if axis.name not in torn:

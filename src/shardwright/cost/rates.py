@@ -22,12 +22,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable
-from functools import cached_property
 from typing import NamedTuple
 
 from shardwright.axes import Axes, AxisRef, common_prefix, primes_of, subtract_axes
 from shardwright.cost.torus import Line, Paths, Torus, is_on_grid, join_lines, lines_of, paths_along
-from shardwright.memo import memoize
+from shardwright.memo import memoize, once
 from shardwright.mesh import Mesh
 
 __all__ = ["Bits", "Moves", "Rates", "bits_of", "moves_between", "rates_of"]
@@ -71,12 +70,12 @@ class Rates:
         of = [lines for atom, lines in enumerate(self.lines) if some >> atom & 1]
         return math.prod([line.size for lines in of for line in lines])
 
-    @cached_property
+    @once
     def every(self) -> int:
         """All atoms."""
         return (1 << len(self.lines)) - 1
 
-    @cached_property
+    @once
     def counts(self) -> list[int]:
         """How many devices differ along each set."""
         found = [1]
@@ -85,7 +84,7 @@ class Rates:
             found += [count * size for count in found]
         return found
 
-    @cached_property
+    @once
     def links(self) -> list[float]:
         """Over how many links at once devices of each set receive what all get: those of all lines, or of one line what
         goes over that; one link where there is nobody.
@@ -99,7 +98,7 @@ class Rates:
                     found[some] = min(found[some], (self.counts[some] - 1) * links / others)
         return [found[0] or 1.0, *found[1:]]
 
-    @cached_property
+    @once
     def _along_dims(self) -> list[list[tuple[int, float, float]]]:
         """By dimensions of the torus: of the line on which devices stand that differ along each set, how many more than
         one these are, their links, and what crosses its middle; nothing where there is none.
@@ -116,7 +115,7 @@ class Rates:
         of_line = [(line.size - 1, line.links, line.crossing) if line else (0, 0.0, 0.0) for line in joined]
         return [of_line[number] for number in number_of]
 
-    @cached_property
+    @once
     def crossing(self) -> list[float]:
         """Of what a device holds, what goes over its busiest link at least in an all_to_all along an atom and others.
 
@@ -129,7 +128,7 @@ class Rates:
             found += [max(before, least) for before in found]
         return found
 
-    @cached_property
+    @once
     def least_crossing(self) -> float:
         """The same of any all_to_all."""
         return min([self.crossing[1 << atom] for atom in range(len(self.lines))], default=0.0)

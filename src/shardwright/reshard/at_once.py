@@ -67,13 +67,14 @@ def gathered_by_all(
     Of all chains that takes the least time: no other device has what is gathered any nearer.
     """
     changed = [dim for dim, (old, new) in enumerate(zip(source.axes, target.axes, strict=True)) if old != new]
-    bits, idle = bits_of(source.mesh, torus), idle_axes(source, target)
-    if source.partial or source.mesh != target.mesh or len(changed) != 1 or bits is None:
+    if source.partial or source.mesh != target.mesh or len(changed) != 1:
         return None
     (dim,) = changed
     old, new = source.axes[dim], target.axes[dim]
-    gone = subtract_axes(old, new)
-    if common_prefix(old, new) != new or not bits.tells((*gone, *idle)):
+    if common_prefix(old, new) != new:
+        return None
+    gone, bits, idle = subtract_axes(old, new), bits_of(source.mesh, torus), idle_axes(source, target)
+    if bits is None or not bits.tells((*gone, *idle)):
         return None
     if source.local_shape(shape)[dim] % axes_size(idle):
         return None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from functools import cached_property
 
 from shardwright.cost.rates import Rates, rates_of
 from shardwright.cost.torus import join_lines
+from shardwright.memo import once
 from shardwright.reshard.atoms import EXCHANGE, GATHER, PERMUTE, Atoms, Layout, Problem, SearchState
 
 __all__ = ["UNIT", "Busiest"]
@@ -20,8 +20,8 @@ _KINDS = {GATHER: "all_gather", EXCHANGE: "all_to_all", PERMUTE: "collective_per
 
 
 class Busiest:
-    """What steps of one problem take in place of the bytes that are sent, in parts of the units of `Edges.local`; false
-    where a switch joins devices, and that is the same.
+    """What steps of one problem take in place of the bytes that are sent, in parts of the units of `Edges.local`: where
+    links make a torus. Where a switch joins devices, that is the same.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -32,27 +32,24 @@ class Busiest:
         self._behind: dict[tuple[Atoms, Atoms], tuple[int, int]] = {}
         self._parts: dict[tuple[str, int], float] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self.lines)
-
-    @cached_property
+    @once
     def tells_atoms_apart(self) -> bool:
         """Whether it makes a difference along which of some atoms of the same size devices talk."""
         kinds = {tuple([line[1:] for line in sorted(lines)]) for lines in self.lines}
         dims = [line.dim for line in itertools.chain(*self.lines)]
         return len(kinds) > 1 or len(set(dims)) < len(dims)
 
-    @cached_property
+    @once
     def rates(self) -> Rates:
         """What collectives along some of the atoms take at best."""
         return rates_of(self.lines)
 
-    @cached_property
+    @once
     def needed(self) -> int:
         """The atoms that the target uses."""
         return sum(map(self._bits, self.problem.target))
 
-    @cached_property
+    @once
     def fastest(self) -> float:
         """How much counts at least of what is sent."""
         links = sum([1 + line.is_ring for line in join_lines(itertools.chain(*self.lines))])
@@ -72,14 +69,14 @@ class Busiest:
         used = sum(map(self._bits, state.layout))
         return self.rates.least(used, self.needed, self._bits(state.partial), places, self._whole)
 
-    @cached_property
+    @once
     def _whole(self) -> float:
         """What there is in all, so that all is a whole number of parts."""
         return float(math.prod(self.problem.sizes) ** 2)
 
     def weighed(self, kind: str, atoms: Atoms, sent: int) -> int:
         """What goes over the busiest link of a step along some atoms that sends so much."""
-        return self._over(kind, self._bits(atoms), sent) if self.lines else sent
+        return self._over(kind, self._bits(atoms), sent)
 
     def handed_on(self, before: SearchState, after: Layout, held: int) -> int:
         """The same of a permute of so much."""

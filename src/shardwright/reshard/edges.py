@@ -10,9 +10,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
 
-from shardwright.memo import memoize
+from shardwright.memo import memoize, once
 from shardwright.reshard.atoms import (
     EXCHANGE,
     GATHER,
@@ -51,7 +50,7 @@ class Ways:
         """Remember how they are made."""
         self.least, self._listed = least, listed
 
-    @cached_property
+    @once
     def edges(self) -> tuple[Edge, ...]:
         """The steps."""
         return tuple(self._listed)
@@ -76,15 +75,15 @@ class Edges:
         self.final = self.local(problem.target)
         self.kind_of = dict(zip(problem.partial, problem.kinds, strict=True))
         self.far = Farther(problem)
-        self.over = Busiest(problem)
+        self.over = Busiest(problem) if problem.lines else None
         self.bounds: dict[tuple[Layout, Atoms, bool], int] = {}
         self.unit = UNIT if self.over else 1
         self.is_alike = not (self.far or self.over)  # whether a byte takes as long wherever it goes
 
-    @cached_property
+    @once
     def tries_all(self) -> bool:
         """Whether permutes are tried that lead to what sends as much, since that may take longer or not."""
-        return bool(self.over) and len(self.sizes) <= _FEWER and self.over.tells_atoms_apart
+        return self.over is not None and len(self.sizes) <= _FEWER and self.over.tells_atoms_apart
 
     def count(self, atoms: Atoms) -> int:
         """Into how many shards `atoms` split."""
@@ -100,7 +99,7 @@ class Edges:
             known = self.locals[layout] = self.scale // math.prod([self.count(atoms) for atoms in layout])
         return known
 
-    @cached_property
+    @once
     def moves_all(self) -> bool:
         """Whether what is in its final place may be moved away, as where both sides begin alike."""
         pairs = zip(self.problem.source, self.problem.target, strict=True)
@@ -219,22 +218,26 @@ class Edges:
                 continue
             for many in range(1, 1 + (1 if self.is_alike else movable)):
                 after, gone = _replaced(state.layout, {dim: atoms[:-many]}), atoms[-many:]
-                sent = self.over.weighed(GATHER, gone, held * (self.count(gone) - 1)) + self.far.of_gather(held, gone)
-                yield self.going_on(state, run, Edge(sent, 1, GATHER, state._replace(layout=after)))
+                sent = self.weighed(GATHER, gone, held * (self.count(gone) - 1)) + self.far.of_gather(held, gone)
+                there = SearchState(after, state.partial, state.permuted, self.begun(run))
+                yield Edge(sent, 0 if run == state.run else 1, GATHER, there)
 
-    def going_on(self, state: SearchState, run: str, edge: Edge) -> Edge:
-        """A step that is part of a run, no collective more if that had begun; on a torus by itself: the next might go
-        over other links.
+    def begun(self, run: str) -> str:
+        """A run that steps go on with, no collective more; on a torus each is by itself: the next might go over other
+        links.
         """
-        after = edge.state._replace(run="" if self.over else run)
-        return Edge(edge.sent, 0 if run == state.run else 1, edge.kind, after)
+        return "" if self.over else run
+
+    def weighed(self, kind: str, atoms: Atoms, sent: int) -> int:
+        """What a step along some atoms that sends so much takes."""
+        return sent if self.over is None else self.over.weighed(kind, atoms, sent)
 
     def exchanges(self, state: SearchState, held: int, lacking: int) -> Iterator[Ways]:
         """Moves the last atoms of some dimensions to the ends of others, all at once."""
         movable = [self.movable(state.layout, dim) for dim in range(len(state.layout))]
         for moved, layouts in self.all_to_alls.of(state.layout, movable):
             sent = held - held // self.count(moved)
-            sent = self.over.weighed(EXCHANGE, moved, sent) + self.far.of_exchange(held, moved)
+            sent = self.weighed(EXCHANGE, moved, sent) + self.far.of_exchange(held, moved)
             yield Ways(sent + lacking, self.exchanged(state, sent, layouts))
 
     def exchanged(self, state: SearchState, sent: int, layouts: Iterable[Layout]) -> Iterator[Edge]:
@@ -270,7 +273,7 @@ class Edges:
                 for after in layouts:
                     yield self.permute(state, held, after, parts_between(pairs))
 
-    @cached_property
+    @once
     def by_held(self) -> dict[int, dict[tuple[int, ...], list[Layout]]]:
         """What a device holds → shard counts → layouts of these that may lead to the target without a permute."""
         found: dict[int, dict[tuple[int, ...], list[Layout]]] = {}
@@ -289,7 +292,7 @@ class Edges:
                 yield tuple([goal + more for goal, more in zip(self.problem.target, filled, strict=True)])
         yield from self.before_target.get(counts, ())
 
-    @cached_property
+    @once
     def before_target(self) -> Mapping[tuple[int, ...], tuple[Layout, ...]]:
         """Shard counts → layouts of these that may lead to the target by all_to_all and all_gather."""
         if len(set(self.sizes)) == 1 and not self.tries_all:
@@ -320,7 +323,7 @@ class Edges:
         clashing = self.problem.clashes[atom]
         return frozenset([other for other in others if other != atom and not clashing >> other & 1])
 
-    @cached_property
+    @once
     def beside_target(self) -> frozenset[int]:
         """The atoms that the target does not use, and that can be in use together with those that it does."""
         used = tuple(itertools.chain(*self.problem.target))
@@ -347,7 +350,7 @@ class Edges:
         group = self.count(ready)
         by_hand = turn in self.problem.by_hand
         sent = held * (group - 1) if by_hand else 2 * held // group * (group - 1)
-        sent = self.over.weighed(REDUCE, ready, sent)
+        sent = self.weighed(REDUCE, ready, sent)
         sent += self.far.of_gather(held if by_hand else 2 * held // group, ready)
         yield Edge(sent, 1, REDUCE, SearchState(state.layout, rest, state.permuted, ""))
         for atoms in self.over.together(ready) if self.over else self.far.together(ready):
@@ -355,10 +358,11 @@ class Edges:
             for dim in range(len(state.layout)):
                 if self.fits(state.layout, dim, atoms):
                     after = _replaced(state.layout, {dim: (*state.layout[dim], *atoms)})
-                    sent = self.over.weighed(SCATTER, atoms, held // size * (size - 1))
+                    sent = self.weighed(SCATTER, atoms, held // size * (size - 1))
                     sent += self.far.of_gather(held // size, atoms)
-                    there = SearchState(after, left, state.permuted, "")
-                    yield self.going_on(state, f"{SCATTER} {turn} {dim:02}", Edge(sent, 1, SCATTER, there))
+                    run = f"{SCATTER} {turn} {dim:02}"
+                    there = SearchState(after, left, state.permuted, self.begun(run))
+                    yield Edge(sent, 0 if run == state.run else 1, SCATTER, there)
 
 
 @memoize

@@ -60,8 +60,10 @@ class Farther:
 
     def of_exchange(self, held: int, moved: Atoms) -> int:
         """Of an all_to_all that moves some atoms."""
+        if not self.far:
+            return 0
         nodes = self._nodes(moved)
-        return self.farther * (held // nodes * (nodes - 1)) if self.far else 0
+        return self.farther * (held // nodes * (nodes - 1))
 
     def of_permute(self, held: int, before: Layout, after: Layout) -> int:
         """Of a permute between two layouts: all, where devices of different nodes come to hold otherwise."""

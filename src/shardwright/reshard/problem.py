@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from shardwright.axes import Axes, AxisRef, axes_size, can_coexist, decompose, primes_of, subtract_axes
+from shardwright.axes import Axes, AxisRef, axes_size, can_coexist, clashing_axes, decompose, primes_of, subtract_axes
 from shardwright.cost.nodes import spread_of
 from shardwright.cost.torus import Line, Torus, is_on_grid, lines_of
 from shardwright.errors import ShardingError
@@ -236,7 +236,7 @@ def _runs(partial: Sequence[Partial]) -> tuple[int, ...]:
 def _common_parts(source: _Lists, target: _Lists, reduced: Axes) -> tuple[_Lists, _Lists, Axes]:
     """All three cut into parts that are equal or disjoint, unless they cannot be (`x:(1)2` and `x:(1)3`)."""
     left, right = (*source, reduced), target
-    clashing = {one.name for one in _flat(left) for other in _flat(right) if not can_coexist(one, other)}
+    clashing = clashing_axes((*_flat(left), *_flat(right)))
     free_left = tuple(axis for axis in _flat(left) if axis.name not in clashing)
     free_right = tuple(axis for axis in _flat(right) if axis.name not in clashing)
     left_parts, right_parts = decompose((*left, free_right)), decompose((*right, free_left))
@@ -300,7 +300,7 @@ def idle_axes(source: TensorSharding, target: TensorSharding) -> Axes:
     """
     mesh, held = source.mesh, (*source.used_axes, *source.partial_axes)
     taken = (*held, *target.used_axes)
-    clashing = {one.name for one in taken for other in taken if not can_coexist(one, other)}
+    clashing = clashing_axes(taken)
     wide = [mesh.axis(name) for name, size in mesh.axes if size > 1 and name not in mesh.manual]
     idle = subtract_axes([axis for axis in wide if axis.name not in clashing], taken)
     torn = [axis for axis in wide if axis.name in clashing]

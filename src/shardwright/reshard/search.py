@@ -42,19 +42,11 @@ _Cost = tuple[int, int, int]
 """Costs in the order in which they matter: sent, collectives, highest local size. A search makes thousands."""
 
 
-class _Place(NamedTuple):
-    """A state, and where they are counted how many collectives were started on the way to it."""
+_Place = tuple[SearchState, int]
+"""A state, and where they are counted how many collectives were started on the way to it."""
 
-    state: SearchState
-    started: int
-
-
-class _Label(NamedTuple):
-    """How a place is best reached."""
-
-    cost: _Cost
-    parent: _Place | None
-    kind: str
+_Label = tuple[_Cost, _Place | None, str]
+"""How a place is best reached: at which cost, from which place, by which kind of step."""
 
 
 class CheapestChain(NamedTuple):
@@ -148,11 +140,11 @@ class _Search:
         if self.sends_too_much(self.least[0]):
             return None
         if self.most_sent is None:  # else there is something to beat, and a dive closes places that are reached better
-            self.explore(_Place(start, 0), greedily=True)
+            self.explore((start, 0), greedily=True)
             if self.best is None:
                 return None
         if self.best is None or self.best[0] > self.least:
-            self.explore(_Place(start, 0), greedily=False)
+            self.explore((start, 0), greedily=False)
         if self.best is None:
             return None
         cost, nodes = self.best
@@ -160,7 +152,7 @@ class _Search:
 
     def explore(self, start: _Place, greedily: bool) -> None:
         """Expand places, those with the lowest bound first or, `greedily`, by a bound that overrates what is left."""
-        self.labels = {start: _Label((0, 0, self.edges.local(start.state.layout)), None, "")}
+        self.labels = {start: ((0, 0, self.edges.local(start[0].layout)), None, "")}
         queue: list[tuple[tuple[int, ...], int, _Place]] = [((0, 0, 0), 0, start)]
         closed: set[_Place] = set()
         while queue:
@@ -171,7 +163,7 @@ class _Search:
                 return
             closed.add(place)
             for edge in self.onward(place):
-                after = _Place(edge.state, 0 if self.most_starts is None else place.started + edge.starts)
+                after = edge.state, 0 if self.most_starts is None else place[1] + edge.starts
                 if after in closed:
                     continue
                 bound = self.improved(place, edge, after)
@@ -183,16 +175,16 @@ class _Search:
 
     def onward(self, place: _Place) -> Iterator[Edge]:
         """The steps from a place that may lead to less than what is known."""
-        sent, *_ = self.labels[place].cost
-        for ways in self.edges.leaving(place.state):
+        (sent, *_), _, _ = self.labels[place]
+        for ways in self.edges.leaving(place[0]):
             least = sent + ways.least
             if not self.sends_too_much(least) and (self.best is None or least <= self.best[0][0]):
                 yield from ways.edges
 
     def order(self, place: _Place, bound: _Cost, greedily: bool) -> tuple[int, ...]:
         """What sorts the places to expand; among equals, those that look nearer to the target come first."""
-        rest = bound[0] - self.labels[place].cost[0]
-        mismatch = self.mismatch(place.state.layout)
+        cost, _, _ = self.labels[place]
+        rest, mismatch = bound[0] - cost[0], self.mismatch(place[0].layout)
         return (bound[0] + rest, mismatch, rest, *bound) if greedily else (*bound, rest, mismatch)
 
     def enough(self, order: tuple[int, ...], expanded: int) -> bool:
@@ -216,18 +208,18 @@ class _Search:
 
         Nothing where better is known, or where it is beyond the limits.
         """
-        sent, starts, peak = self.labels[before].cost
+        (sent, starts, peak), _, _ = self.labels[before]
         held = self.edges.local(edge.state.layout)
         cost = sent + edge.sent, starts + edge.starts, max(peak, held)
         known = self.labels.get(after)
-        if held > self.most_held or (known is not None and known.cost <= cost):
+        if held > self.most_held or (known is not None and known[0] <= cost):
             return None
         bound = self.bound(edge.state, cost)
         if (self.best is not None and bound >= self.best[0]) or self.sends_too_much(bound[0]):
             return None
         if self.is_too_far(edge.state, cost[1]):
             return None
-        self.labels[after] = _Label(cost, before, edge.kind)
+        self.labels[after] = cost, before, edge.kind
         if self.done(edge.state):
             self.best = (cost, self.path(after))
         return bound
@@ -238,7 +230,8 @@ class _Search:
         while place is not None:
             _, parent, kind = self.labels[place]
             if parent is not None:
-                nodes.append(Node(kind, place.state.layout, place.state.partial))
+                state, _ = place
+                nodes.append(Node(kind, state.layout, state.partial))
             place = parent
         return tuple(reversed(nodes))
 
