@@ -17,13 +17,14 @@ from shardwright.cost.price import Cost, price, step_cost, work_cost
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
+from shardwright.mesh import Mesh
 from shardwright.partition.edges import NOTHING, edge_bound, leads_to, least_of, read_costs, write_costs
 from shardwright.partition.factors import FactorAxes, can_split, tensor_sharding
 from shardwright.partition.localize.exchanges import exchanges_of
 from shardwright.partition.proposals import Intended, Shardings, Source, mesh_of
 from shardwright.partition.splits import Splits
 from shardwright.rules.registry import gone_through
-from shardwright.rules.rule import TensorMapping, factors_in
+from shardwright.rules.rule import ShardingRule, TensorMapping, factors_in
 from shardwright.rules.traits import facts_of
 from shardwright.sharding import Partial, TensorSharding, interned
 from shardwright.steps import local_bytes
@@ -39,6 +40,7 @@ __all__ = [
     "held_in_one_way",
     "is_dearer",
     "least_with",
+    "lying_by",
     "partial_together",
     "passing_ways",
     "plain_ways",
@@ -202,24 +204,39 @@ def _plus_of(layouts: Shardings, which: frozenset[int] | None, held: tuple[Parti
 def plain_ways(question: Question, listed: Sequence[FactorAxes]) -> list[Way]:
     """For each of some axes of the factors the way in which no partial sum passes through."""
     splits, mesh = question.splits, mesh_of(question.sources, question.targets)
-    rule = splits.rule
+    operands, results = lying_by(mesh, splits.rule, splits.contributing, splits.kind, tuple(listed))
+    work = _works(splits, listed, question.hardware)
+    if not question.exchanging:
+        return [Way(read, made, own, NOTHING) for read, made, own in zip(operands, results, work, strict=True)]
+    exchanges = [exchange_cost(question.exchanging, read, question.hardware) for read in operands]
+    return list(map(Way, operands, results, work, exchanges))
+
+
+@memoize
+def lying_by(
+    mesh: Mesh, rule: ShardingRule, contributing: frozenset[int], kind: str, listed: tuple[FactorAxes, ...]
+) -> tuple[Sequence[Shardings], Sequence[Shardings]]:
+    """For each of some axes of the factors how operands and results lie: many ops are split by the same rule.
+
+    Arguments:
+        mesh: Of the axes.
+        rule: Of the op.
+        contributing: Factors along which results are left partial.
+        kind: By which kind.
+        listed: The axes.
+    """
     lying: dict[TensorMapping, list[TensorSharding]] = {}
     for mapping in (*rule.operands, *rule.results):  # of which many are the same
         if mapping not in lying:
             lying[mapping] = [tensor_sharding(mesh, mapping, factors) for factors in listed]
     operands = _of_each(list(map(lying.__getitem__, rule.operands)), listed)
     results = _of_each(list(map(lying.__getitem__, rule.results)), listed)
-    contributing = sorted(splits.contributing)
     for number, factors in enumerate(listed) if contributing else ():
-        partial = [axis for factor in contributing for axis in factors[factor]]
+        partial = [axis for factor in sorted(contributing) for axis in factors[factor]]
         if partial:
-            made = tuple([Partial(axis, splits.kind) for axis in mesh.in_order(partial)])
+            made = tuple([Partial(axis, kind) for axis in mesh.in_order(partial)])
             results[number] = tuple([tensor_sharding(mesh, mapping, factors, made) for mapping in rule.results])
-    work = _works(splits, listed, question.hardware)
-    if not question.exchanging:
-        return [Way(read, made, own, NOTHING) for read, made, own in zip(operands, results, work, strict=True)]
-    exchanges = [exchange_cost(question.exchanging, read, question.hardware) for read in operands]
-    return list(map(Way, operands, results, work, exchanges))
+    return operands, results
 
 
 def _of_each(tensors: Sequence[Sequence[TensorSharding]], listed: Sequence[FactorAxes]) -> list[Shardings]:

@@ -15,12 +15,13 @@ from shardwright.cost.price import price
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
+from shardwright.mesh import Mesh
 from shardwright.partition.decisions import Layout
 from shardwright.partition.edges import NOTHING
 from shardwright.partition.factors import FactorAxes
 from shardwright.partition.joined_axes import Groups
-from shardwright.partition.proposals import Shardings, Source
-from shardwright.partition.search.held import is_held
+from shardwright.partition.proposals import Shardings, Source, mesh_of
+from shardwright.partition.search.held import held_in
 from shardwright.partition.search.listed import listed_splits
 from shardwright.partition.search.rows import Numbers
 from shardwright.partition.splits import Splits, splits_of
@@ -28,11 +29,13 @@ from shardwright.partition.ways import (
     PartialTogether,
     Question,
     Way,
+    lying_by,
     partial_together,
     passing_ways,
     plain_ways,
     question_of,
 )
+from shardwright.rules.rule import ShardingRule
 from shardwright.sharding import Partial, TensorSharding
 
 __all__ = ["AllWays", "Layouts", "Numbers", "Seconds", "Together", "all_ways", "numbered"]
@@ -100,41 +103,68 @@ def all_ways(
     asked_of = [_passing(question, signature, splits, one) for one in passing]
     through = list(itertools.chain.from_iterable(map(partial_together, asked_of)))
     types = *signature.operands, *signature.results
-    listed = listed_splits(splits, sources, asked, groups)
-    plain = plain_ways(question, listed)
-    found = _each_once(_ways(through, listed, plain) if through else plain)
-    ways, tensors = _held(found, types, most_held, decided)
+    listed = tuple(listed_splits(splits, sources, asked, groups))
+    plain = every = plain_ways(question, listed)
+    if through:
+        every = list(_ways(through, listed, plain))
+        different = _different([way.operands for way in every], [way.results for way in every])
+    else:
+        different = _of_listed(mesh_of(sources, asked), splits.rule, splits.contributing, splits.kind, listed)
+    found = list(map(every.__getitem__, different.first))
+    ways, tensors = _held(found, different.tensors, types, most_held, decided)
     count = len(signature.operands)
     costs = [way.own if way.exchange is NOTHING else way.own + way.exchange for way in ways]
     prices = {cost: price(cost, hardware) for cost in dict.fromkeys(costs)}
     return AllWays(ways, np.array(list(map(prices.__getitem__, costs))), tensors[:count], tensors[count:])
 
 
-def _each_once(ways: Iterable[Way]) -> list[Way]:
-    """The first of those that split all tensors alike: of equal layouts all are one object."""
-    found: dict[tuple[int, ...], Way] = {}
-    for way in ways:
-        found.setdefault((*map(id, way.operands), *map(id, way.results)), way)
-    return list(found.values())
+class _Different(NamedTuple):
+    """Ways by how they split tensors.
+
+    Attributes:
+        first: Which of them are the first of those that split all tensors alike.
+        tensors: The layouts of each operand, and then each result, by these.
+    """
+
+    first: Sequence[int]
+    tensors: tuple[Layouts, ...]
+
+
+def _different(operands: Sequence[Shardings], results: Sequence[Shardings]) -> _Different:
+    """By how operands and results lie by each way: of equal layouts all are one object."""
+    lying = [(*read, *made) for read, made in zip(operands, results, strict=True)]
+    found: dict[tuple[int, ...], int] = {}
+    for number, one in enumerate(lying):
+        found.setdefault(tuple(map(id, one)), number)
+    first = list(found.values())
+    return _Different(first, _tensors([lying[number] for number in first]))
+
+
+@memoize
+def _of_listed(
+    mesh: Mesh, rule: ShardingRule, contributing: frozenset[int], kind: str, listed: tuple[FactorAxes, ...]
+) -> _Different:
+    """Of ways in which no part of a sum passes through: see `lying_by`."""
+    return _different(*lying_by(mesh, rule, contributing, kind, listed))
 
 
 def _held(
     found: Sequence[Way],
+    tensors: tuple[Layouts, ...],
     types: Sequence[TensorType],
     most_held: Sequence[float],
     decided: tuple[tuple[Layout, ...], tuple[Layout, ...]],
 ) -> tuple[tuple[Way, ...], tuple[Layouts, ...]]:
     """The ways of which a device may hold all tensors, and the one that was decided; and the layouts of each tensor."""
-    tensors = _tensors(found, len(types))
     keeps = np.ones(len(found), dtype=bool)
     for type, (layouts, of_way), most in _each_differently(types, tensors, most_held):
         if most != math.inf:
-            keeps &= np.array([is_held(type, layout, most) for layout in layouts], dtype=bool)[of_way]
+            keeps &= (held_in(type, layouts) <= most)[of_way]
     if keeps.all():
         return tuple(found), tensors
     pairs = zip(found, keeps.tolist(), strict=True)
     kept = tuple([way for way, keep in pairs if keep or (way.operands, way.results) == decided])
-    return kept, _tensors(kept, len(types))
+    return kept, _tensors([(*way.operands, *way.results) for way in kept])
 
 
 def _each_differently(
@@ -145,10 +175,9 @@ def _each_differently(
     return {(type, id(tensor), most): one for one in each for type, tensor, most in (one,)}.values()
 
 
-def _tensors(ways: Sequence[Way], count: int) -> tuple[Layouts, ...]:
-    """The layouts of each operand, and then each result, of which there are so many; many lie as others do."""
-    of_ways = [(*way.operands, *way.results) for way in ways]
-    columns = list(zip(*of_ways, strict=True)) if ways else [()] * count
+def _tensors(lying: Sequence[Shardings]) -> tuple[Layouts, ...]:
+    """The layouts of each tensor, by how all lie by each way; many lie as others do."""
+    columns = list(zip(*lying, strict=True))
     keys = [tuple(map(id, column)) for column in columns]
     different = {key: numbered(column) for key, column in dict(zip(keys, columns, strict=True)).items()}
     return tuple(map(different.__getitem__, keys))

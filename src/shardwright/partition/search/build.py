@@ -88,8 +88,8 @@ class _Builder(Linking):
 
     def axes_together(self) -> Groups:
         """The axes by those that are not told apart; none where there is no need for that."""
-        mesh = self.targets.mesh
-        if not are_many(max([type.rank for type in self.graph.types if type.is_tensor], default=0), mesh):
+        mesh, types = self.targets.mesh, {id(type): type for type in self.graph.types}.values()
+        if not are_many(max([type.rank for type in types if type.is_tensor], default=0), mesh):
             return ()
         groups = axes_together(filter(None, self.graph.shardings), mesh)
         return groups if len(groups) < len(mesh.sizes) else ()

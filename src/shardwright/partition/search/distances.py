@@ -24,7 +24,8 @@ from shardwright.partition.edges import edge_cost, leads_to
 from shardwright.partition.proposals import Shardings
 from shardwright.partition.search.all_ways import Seconds
 from shardwright.partition.search.graph import ChoiceGraph, Link
-from shardwright.partition.search.least import held_in, least_between, least_seconds
+from shardwright.partition.search.held import held_in
+from shardwright.partition.search.least import least_between, least_seconds
 from shardwright.partition.search.sets import MOST, Sets
 from shardwright.partition.search.trees import Together, Trees, are_few
 from shardwright.sharding import TensorSharding

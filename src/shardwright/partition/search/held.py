@@ -7,12 +7,15 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shardwright.ir.graph import Graph, Op
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.partition.decisions import Computed, Decision, Decisions, Layout
+from shardwright.partition.proposals import Shardings
 from shardwright.partition.search.as_decided import Decided, Different
+from shardwright.partition.search.lying import lying_of
 from shardwright.partition.search.rows import Numbers, starts_of
 from shardwright.sharding import TensorSharding
 from shardwright.steps import local_bytes
@@ -23,6 +26,7 @@ __all__ = [
     "Held",
     "bytes_held",
     "held_by",
+    "held_in",
     "is_held",
     "largest_held",
     "most_each",
@@ -69,7 +73,7 @@ def held_by(decided: Decided) -> Held:
     np.maximum.at(size, values, bytes)
     np.minimum.at(first, values, places)
     np.maximum.at(last, values, places)
-    outside = np.unique([*main.arguments, *main.terminator.operands]).astype(np.intp)
+    outside = np.array(list(dict.fromkeys([*main.arguments, *main.terminator.operands])), np.intp)
     boundary, size[outside] = size[outside].sum(), 0
     grown = np.zeros(ops + 2, np.intp)
     np.add.at(grown, first, size)
@@ -136,6 +140,16 @@ def most_of(most: Most, value: int) -> float:
 def is_held(type: TensorType, layout: TensorSharding, most: float) -> bool:
     """Whether a device may hold so many bytes of a tensor."""
     return bytes_held(type, layout) <= most
+
+
+def held_in(type: TensorType, layouts: Shardings) -> NDArray[np.float64]:
+    """Bytes that a device holds of a tensor in each of some layouts."""
+    lying, element_bytes = lying_of(layouts), type.bytes // max(1, type.elements)
+    if not (lying.is_even and layouts):
+        return np.array([float(local_bytes(type.dims, element_bytes, layout)) for layout in layouts])
+    sizes = -(-np.array(type.dims, dtype=np.intp) // lying.parts)
+    held: NDArray[np.float64] = element_bytes * sizes.prod(axis=1, dtype=float)
+    return held
 
 
 def bytes_held(type: TensorType, layout: Layout) -> int:

@@ -21,25 +21,15 @@ from shardwright.partition.proposals import Shardings
 from shardwright.partition.search.all_ways import Seconds
 from shardwright.partition.search.far import far_between
 from shardwright.partition.search.growing import growing
+from shardwright.partition.search.held import held_in
 from shardwright.partition.search.lying import Lying, lying_of
 from shardwright.reshard.bound import least_of_sums
 from shardwright.sharding import TensorSharding, same_placement
-from shardwright.steps import local_bytes
 
-__all__ = ["held_in", "least_between", "least_seconds"]
+__all__ = ["least_between", "least_seconds"]
 
 _NONE, _FEWER, _SAME = range(3)
 """Of the axes along which a value is partial, which may be there behind others."""
-
-
-def held_in(type: TensorType, layouts: Shardings) -> Seconds:
-    """Bytes that a device holds in each layout."""
-    lying, element_bytes = lying_of(layouts), type.bytes // type.elements
-    if not lying.is_even:
-        return np.array([float(local_bytes(type.dims, element_bytes, layout)) for layout in layouts])
-    sizes = -(-np.array(type.dims, dtype=np.intp) // lying.parts)
-    held: Seconds = element_bytes * sizes.prod(axis=1, dtype=float)
-    return held
 
 
 def least_between(type: TensorType, sources: Shardings, targets: Shardings, hardware: Hardware) -> Seconds:

@@ -10,7 +10,7 @@ from shardwright.axes import Axes, axes_size
 from shardwright.memo import memoize
 from shardwright.mesh import Mesh
 from shardwright.partition.proposals import Shardings
-from shardwright.partition.search.all_ways import Numbers
+from shardwright.partition.search.rows import Numbers
 from shardwright.sharding import Partial
 
 __all__ = ["Lying", "are_even", "lying_of"]

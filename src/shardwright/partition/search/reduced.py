@@ -181,17 +181,19 @@ class Reduced:
         return replace(mixed, bound=found.bound)
 
     def read_off(self, distances: Distances, onward: bool = True) -> Solution:
-        """What was found before and what is read off the messages, each made better node by node: the better one."""
+        """What is read off the messages, made better node by node, or what was found before, if that is better."""
         bound = self.messages.least(distances, self.passes, onward)
         self.passes_left -= self.passes * self.ways
         self.passes = _AGAIN
         if self.rest is None or self.rest.distances is not distances or self.rest.changes != distances.changes:
             self.rest = _Rest(self.graph, distances, _CLOSE * self.most, self.rest)
-        starts = self.found, self.messages.chosen()
-        near = min([self.rest.from_start(ways) for ways in starts], key=attrgetter("seconds"))
+        chosen = self.messages.chosen()
+        near = self.rest.from_start(chosen)
+        if near.seconds > bound * (1 + self.proven):
+            near = min(self.rest.from_start(self.found), near, key=attrgetter("seconds"))
         self.found = near.ways
         if near.seconds > bound * (1 + _FAR):
-            self.read += (starts[1], self.messages.chosen(backwards=True), near.ways)
+            self.read += (chosen, self.messages.chosen(backwards=True), near.ways)
         return replace(near, bound=min(near.seconds, bound))
 
     def again(self, solution: Solution, distances: Distances) -> Solution:

@@ -21,7 +21,7 @@ from shardwright.partition.search.sets import Sets
 
 __all__ = ["Apart", "Pair", "Shared", "Star", "Stars", "most_of_each", "runs_at_least", "star_of"]
 
-_TOGETHER = 2_000
+_TOGETHER = 8_000
 """What several ends may choose together is told one by one if it is no more than that."""
 
 
