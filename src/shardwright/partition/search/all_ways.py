@@ -137,7 +137,7 @@ def _different(operands: Sequence[Shardings], results: Sequence[Shardings]) -> _
     for number, one in enumerate(lying):
         found.setdefault(tuple(map(id, one)), number)
     first = list(found.values())
-    return _Different(first, _tensors([lying[number] for number in first]))
+    return _Different(first, _tensors([lying[number] for number in first], len(lying[0])))
 
 
 @memoize
@@ -164,7 +164,7 @@ def _held(
         return tuple(found), tensors
     pairs = zip(found, keeps.tolist(), strict=True)
     kept = tuple([way for way, keep in pairs if keep or (way.operands, way.results) == decided])
-    return kept, _tensors([(*way.operands, *way.results) for way in kept])
+    return kept, _tensors([(*way.operands, *way.results) for way in kept], len(types))
 
 
 def _each_differently(
@@ -175,9 +175,9 @@ def _each_differently(
     return {(type, id(tensor), most): one for one in each for type, tensor, most in (one,)}.values()
 
 
-def _tensors(lying: Sequence[Shardings]) -> tuple[Layouts, ...]:
-    """The layouts of each tensor, by how all lie by each way; many lie as others do."""
-    columns = list(zip(*lying, strict=True))
+def _tensors(lying: Sequence[Shardings], count: int) -> tuple[Layouts, ...]:
+    """The layouts of each tensor, of which there are so many, by how all lie by each way; many lie as others do."""
+    columns = list(zip(*lying, strict=True)) if lying else [()] * count
     keys = [tuple(map(id, column)) for column in columns]
     different = {key: numbered(column) for key, column in dict(zip(keys, columns, strict=True)).items()}
     return tuple(map(different.__getitem__, keys))
