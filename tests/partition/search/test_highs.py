@@ -16,7 +16,7 @@ def _cheapest_cover(relaxes: bool = False, most: float = math.inf) -> Minimum | 
     """`x + y + z >= 2`, the last one entered as two halves."""
     numbers, variables = np.array([0, 0, 0, 0]), np.array([0, 1, 2, 2])
     rows = Rows(numbers, variables, np.array([1.0, 1.0, 0.5, 0.5]), np.array([2.0]), np.array([np.inf]))
-    return minimum(np.array([3.0, 1.0, 0.75]), 3, rows, 1e-6, 1_000, relaxes, most)
+    return minimum(np.array([3.0, 1.0, 0.75]), 3, rows, 1e-6, 1_000, relaxes, most)[0]
 
 
 def test_the_least_is_found_and_proven() -> None:
@@ -57,12 +57,12 @@ def test_what_is_whole_without_being_asked_to_is_the_least(seed: int) -> None:
         np.append(ones, most),
     )
     for rows in (plain, more):
-        one, other = (minimum(costs, 16, rows, 1e-9, 1_000, relaxes) for relaxes in (True, False))
+        one, other = (minimum(costs, 16, rows, 1e-9, 1_000, relaxes)[0] for relaxes in (True, False))
         assert one is not None
         assert other is not None
         assert one.costs == pytest.approx(other.costs, rel=1e-9)
         assert set(one.values.round(6).tolist()) <= {0.0, 1.0}
-        near = minimum(costs, 16, rows, 0.5, 1_000, relaxes=True)
+        near, _ = minimum(costs, 16, rows, 0.5, 1_000, relaxes=True)
         assert near is not None
         assert near.bound <= other.costs * (1 + 1e-9)
         assert other.costs <= near.costs * (1 + 1e-9)
@@ -72,7 +72,7 @@ def test_what_is_whole_without_being_asked_to_is_the_least(seed: int) -> None:
 
 def test_where_nothing_fulfils_the_rows_there_is_none() -> None:
     rows = Rows(np.array([0]), np.array([0]), np.array([1.0]), np.array([-2.0]), np.array([-1.0]))
-    assert minimum(np.array([1.0]), 1, rows, 1e-6, 1_000) is None
+    assert minimum(np.array([1.0]), 1, rows, 1e-6, 1_000)[0] is None
 
 
 def test_what_is_not_found_in_time_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,9 +81,12 @@ def test_what_is_not_found_in_time_is_not_there(monkeypatch: pytest.MonkeyPatch)
     numbers, variables = np.repeat(np.arange(20), 60), np.tile(np.arange(60), 20)
     rows = Rows(numbers, variables, random.rand(1_200), np.full(20, 7.0), np.full(20, np.inf))
     costs = 1 + random.rand(60)
-    assert minimum(costs, 60, rows, 1e-2, 1) is not None
+    found, taken = minimum(costs, 60, rows, 1e-2, 1)
+    assert found is not None
+    assert taken > 0
+    assert minimum(costs, 60, rows, 1e-2, 1)[1] == taken  # the same again
     monkeypatch.setattr(highs, "LONGEST", 0.0)
-    assert minimum(costs, 60, rows, 1e-2, 1) is None
+    assert minimum(costs, 60, rows, 1e-2, 1)[0] is None
 
 
 def test_nothing_is_printed_and_threads_of_others_do_not_matter(capfd: pytest.CaptureFixture[str]) -> None:

@@ -39,7 +39,7 @@ BUDGETS = {
         apart=8_000,
         sweeps=(100, 20),
         each=Limits(entries=250_000, gap=1e-6, work=5_000_000),
-        all=1_000_000,
+        all=10_000_000,
         rounds=12,
         ways=1_000_000,
         near=1e-5,

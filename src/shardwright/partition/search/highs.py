@@ -70,8 +70,8 @@ class Minimum(NamedTuple):
 
 def minimum(
     costs: Seconds, whole: int, rows: Rows, gap: float, nodes: int, relaxes: bool = False, most: float = math.inf
-) -> Minimum | None:
-    """Values of variables, at least 0, that cost the least; `None` where there are none, or none were found in time.
+) -> tuple[Minimum | None, int]:
+    """Values of variables, at least 0, that cost the least, and how many iterations of the simplex method they took.
 
     Arguments:
         costs: What one of each variable costs.
@@ -83,13 +83,19 @@ def minimum(
         relaxes: Whether any numbers are looked for first: where those that cost least are whole, or the best whole ones
             among variables that they use are near enough, that is all, and takes half as long, or a fifth.
         most: What they may cost: values that cost more are not looked for.
+
+    Returns:
+        The values, `None` where there are none, or none were found in time; and the iterations, the same everywhere.
     """
     program = _program(costs, whole, rows)
-    near = _near(program, whole, gap, nodes, most) if relaxes else None
-    return near or _in_whole_numbers(program, gap, nodes, most)
+    near, taken = _near(program, whole, gap, nodes, most) if relaxes else (None, 0)
+    if near is not None:
+        return near, taken
+    found, more = _in_whole_numbers(program, gap, nodes, most)
+    return found, taken + more
 
 
-def _in_whole_numbers(program: highspy.HighsLp, gap: float, nodes: int, most: float) -> Minimum | None:
+def _in_whole_numbers(program: highspy.HighsLp, gap: float, nodes: int, most: float) -> tuple[Minimum | None, int]:
     """What costs the least with those variables whole numbers that are to be; see `minimum`."""
     solver = _solver({"mip_rel_gap": gap, "mip_max_nodes": nodes, "objective_bound": most})
     looks = itertools.count(1)
@@ -100,15 +106,15 @@ def _in_whole_numbers(program: highspy.HighsLp, gap: float, nodes: int, most: fl
     solver.cbMipInterrupt.subscribe(go_on)
     done = solver.passModel(program), solver.run()
     assert highspy.HighsStatus.kError not in done, "HiGHS takes any program whose rows are numbers"
-    info = solver.getInfo()
+    info, taken = solver.getInfo(), _iterations(solver)
     if info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
         is_proven = solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible
         bound = most if is_proven else min(info.mip_dual_bound, most)
-        return Minimum(np.zeros(program.num_col_), math.inf, bound) if math.isfinite(bound) else None
-    return Minimum(np.array(solver.getSolution().col_value), info.objective_function_value, info.mip_dual_bound)
+        return Minimum(np.zeros(program.num_col_), math.inf, bound) if math.isfinite(bound) else None, taken
+    return Minimum(np.array(solver.getSolution().col_value), info.objective_function_value, info.mip_dual_bound), taken
 
 
-def _near(program: highspy.HighsLp, whole: int, gap: float, nodes: int, most: float) -> Minimum | None:
+def _near(program: highspy.HighsLp, whole: int, gap: float, nodes: int, most: float) -> tuple[Minimum | None, int]:
     """What costs the least of variables that are used where none need be a whole number; `None` if less might.
 
     Source: Danna, Rothberg and Le Pape, "Exploring relaxation induced neighborhoods to improve MIP solutions" (2005),
@@ -117,19 +123,25 @@ def _near(program: highspy.HighsLp, whole: int, gap: float, nodes: int, most: fl
     solver = _solver({"solve_relaxation": True, "dual_feasibility_tolerance": _EXACT})
     done = solver.passModel(program), solver.run()
     assert highspy.HighsStatus.kError not in done, "HiGHS takes any program whose rows are numbers"
-    values = np.array(solver.getSolution().col_value)
+    values, taken = np.array(solver.getSolution().col_value), _iterations(solver)
     if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
-        return None
+        return None, taken
     least = solver.getInfo().objective_function_value
     if least > most:
-        return Minimum(values, math.inf, least)
+        return Minimum(values, math.inf, least), taken
     if np.abs(values[:whole] - values[:whole].round()).max(initial=0.0) <= _WHOLE:
-        return Minimum(values, least, least)
+        return Minimum(values, least, least), taken
     upper = program.col_upper_
     program.col_upper_ = np.concatenate([np.where(values[:whole] > _WHOLE, np.inf, 0.0), upper[whole:]])
-    found = _in_whole_numbers(program, gap, nodes, most)
+    found, more = _in_whole_numbers(program, gap, nodes, most)
     program.col_upper_ = upper
-    return found._replace(bound=least) if found is not None and found.costs <= least * (1 + gap) else None
+    is_near = found is not None and found.costs <= least * (1 + gap)
+    return found._replace(bound=least) if found is not None and is_near else None, taken + more
+
+
+def _iterations(solver: highspy.Highs) -> int:
+    """How many iterations of the simplex method it took."""
+    return max(0, int(solver.getInfo().simplex_iteration_count))
 
 
 def _solver(options: Mapping[str, bool | float | str]) -> highspy.Highs:

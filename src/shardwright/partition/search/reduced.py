@@ -65,7 +65,7 @@ class Budget:
         apart: Ways that nodes may have together for more of them to be told apart.
         sweeps: How many forests a choice is made better by at first, and how many after distances changed.
         each: What bounds an integer program.
-        all: Entries that all of them may have together.
+        all: Entries that all of them may have together, which count as often as many iterations took: see `solve`.
         rounds: How often it is chosen anew at most.
         ways: How many ways all nodes may have together for the best to be looked for; of more, one near the bound will
             do.
