@@ -49,6 +49,9 @@ BUDGETS = {
 }
 """What bounds the time of each effort that chooses ops together."""
 
+_BEFORE = {"best": ("default",)}
+"""The efforts from which others go on: none finds less than they do."""
+
 
 @dataclass(frozen=True, slots=True)
 class Searched:
@@ -114,8 +117,9 @@ def search(
     decided, hardware = Decided(Ops(graph, times), first), current_hardware()
     before = Total(decided, hardware).seconds
     held = most_to_hold(decided) if most_held is None else most_held
+    budgets = [BUDGETS[one] for one in (*_BEFORE.get(effort, ()), effort)]
 
-    chosen = choose(decided, decide, Best(first, before, 0.0, 0), held, BUDGETS[effort], targets)
+    chosen = choose(decided, decide, Best(first, before, 0.0, 0), held, budgets, targets)
     otherwise = _otherwise(first, chosen.decisions)
     least, alike = (min(one, chosen.seconds) for one in (chosen.bound, max(chosen.bound, chosen.alike)))
     found, holding = (chosen.seconds, before, least, chosen.rounds, alike), (chosen.held, held_by(decided))

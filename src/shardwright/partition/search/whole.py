@@ -78,7 +78,7 @@ def choose(
     decide: Decide,
     first: Best,
     most_held: Most,
-    budget: Budget,
+    budgets: Sequence[Budget],
     targets: Targets | None = None,
 ) -> Best:
     """The best choice for a propagated program, as far as it can be told.
@@ -89,13 +89,19 @@ def choose(
         first: The choice where each op is split as is cheapest for it by itself; what users are told of it need not
             be decided.
         most_held: Bytes that a device may hold of a tensor, or of each, where it does not already so.
-        budget: What bounds the time that it takes.
+        budgets: What bounds the time that it takes; of several each goes on from what the one before has found.
         targets: What the program asks for, if that is known.
 
     Raises:
         ShardingError: what `decide` does.
     """
-    return _Choosing(decided, decide, first, outline(decided, most_held, targets), budget).run()
+    choosing = _Choosing(decided, decide, first, outline(decided, most_held, targets), budgets[0])
+    choosing.run()
+    for budget in budgets[1:]:
+        if not choosing.best.is_proven:
+            choosing = choosing.harder(budget)
+            choosing.run()
+    return choosing.told()
 
 
 class _Choosing:
@@ -132,10 +138,21 @@ class _Choosing:
         self.found = decided  # how it is decided, whatever is told of it
         self.read_inside = self.choices.read_inside()
 
-    def run(self) -> Best:
+    def run(self) -> None:
+        """Look for the best, and for what it takes at least."""
         self.look()
         if self.bounds is not None and self.choices.ways <= self.budget.lifted:
             self.prove()
+
+    def harder(self, budget: Budget) -> _Choosing:
+        """The same within another budget, from what is found on: what alike takes at least was of other nodes alike."""
+        first = replace(self.best, alike=0.0)
+        choosing = _Choosing(self.found, self.decide, first, self.choices, budget)
+        choosing.given = self.given
+        return choosing
+
+    def told(self) -> Best:
+        """What was found, with what users are told of it."""
         best = replace(self.best, held=held_by(self.found))
         if self.given is not None and self.given.is_told:
             return best
