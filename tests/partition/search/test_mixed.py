@@ -9,7 +9,6 @@ import pytest
 
 from shardwright.memo import Session
 from shardwright.partition.decide import decide
-from shardwright.partition.search import integer
 from shardwright.partition.search.best import BUDGETS
 from shardwright.partition.search.build import choice_graph
 from shardwright.partition.search.chosen import solution_of
@@ -45,17 +44,18 @@ def test_the_best_is_mixed_of_choices_that_are_right_somewhere(seed: int) -> Non
     assert reduced.left == left
 
 
-def test_programs_that_take_many_iterations_leave_less_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_that_take_many_iterations_leave_less_to_others() -> None:
     with Session(hardware=SCALED):
         graph = ready(small_program(3))
         choices, distances = choice_graph(graph, decide(graph), times_run(graph)), Distances(SCALED)
         most = solution_of(choices, (0,) * len(choices.nodes), distances, 0.0).seconds
         every = [np.arange(node.seconds.size) for node in choices.nodes]
-        _, size = solve(choices, distances, (), most, ALL)
-        monkeypatch.setattr(integer, "_ITERATIONS", 1)
-        _, counted = solve(choices, distances, (), most, ALL)
-        assert counted > 2 * size
-        reduced = Reduced(choices, (0,) * len(every), most, replace(BUDGETS["default"], all=2 * size))
+        _, taken = solve(choices, distances, (), most, BUDGETS["default"].each)
+        assert taken.iterations > 1
+        budget = replace(BUDGETS["default"], all=10 * taken.entries, iterations=taken.iterations + 1)
+        reduced = Reduced(choices, (0,) * len(every), most, budget)
         assert reduced.among(every, distances, ()) is not None
-        assert reduced.left == 2 * size - counted
+        assert reduced.left == (9 * taken.entries, 1)
+        assert reduced.among(every, distances, ()) is not None  # nobody knows how many it takes
+        assert reduced.left == (8 * taken.entries, 1 - taken.iterations)
         assert reduced.among(every, distances, ()) is None

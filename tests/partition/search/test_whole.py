@@ -272,6 +272,7 @@ NO_TIME = Budget(
     sweeps=(0, 0),
     each=Limits(0, 0.0, 0),
     all=0,
+    iterations=0,
     rounds=2,
     ways=1_000_000,
     near=1e-5,

@@ -25,7 +25,7 @@ from shardwright.partition.search.chosen import Solution, solution_of
 from shardwright.partition.search.distances import Distances
 from shardwright.partition.search.forests import Forests
 from shardwright.partition.search.graph import ChoiceGraph
-from shardwright.partition.search.integer import Limits, solve
+from shardwright.partition.search.integer import Limits, Taken, solve
 from shardwright.partition.search.messages import Messages
 
 __all__ = ["Budget", "Reduced"]
@@ -65,7 +65,8 @@ class Budget:
         apart: Ways that nodes may have together for more of them to be told apart.
         sweeps: How many forests a choice is made better by at first, and how many after distances changed.
         each: What bounds an integer program.
-        all: Entries that all of them may have together, which count as often as many iterations took: see `solve`.
+        all: Entries that all of them may have together.
+        iterations: And iterations of the simplex method that they may take before no more of them are solved.
         rounds: How often it is chosen anew at most.
         ways: How many ways all nodes may have together for the best to be looked for; of more, one near the bound will
             do.
@@ -81,6 +82,7 @@ class Budget:
     sweeps: tuple[int, int]
     each: Limits
     all: int
+    iterations: int
     rounds: int
     ways: int
     near: float
@@ -111,7 +113,7 @@ class Reduced:
         self.rest: _Rest | None = None
         self.sweeps = budget.sweeps
         self.each = budget.each
-        self.left = budget.all
+        self.left = Taken(budget.all, budget.iterations)
         self.ways = sum([node.seconds.size for node in graph.nodes])
         few = _PROVEN if is_whole else min(_NEARLY, budget.near)
         self.proven = few if self.ways <= budget.ways else _NEARER * budget.near
@@ -169,7 +171,7 @@ class Reduced:
         """The best choice of which each way is one of what was found or read off lately."""
         kept = [np.unique(ways) for ways in zip(self.found, *self.read, strict=True)]
         left, each = self.left, self.each
-        self.left = each.entries  # what it takes is not taken from programs that prove
+        self.left = Taken(each.entries, 1)  # what it takes is not taken from programs that prove
         self.each = each._replace(gap=_FAR, relaxes=True)
         mixed = self.among(kept, distances, ())
         self.left, self.each = left, each
@@ -263,9 +265,12 @@ class Reduced:
         """The best choice among some ways; `None` if they are too many. It takes forever where all take more than is
         known to be enough.
         """
-        limits = self.each._replace(entries=min(self.each.entries, self.left), known=known)
-        found, size = solve(self.graph.restricted(kept), distances, in_full, self.most, limits)
-        self.left -= size
+        entries, iterations = self.left
+        if iterations <= 0:
+            return None
+        limits = self.each._replace(entries=min(self.each.entries, entries), known=known)
+        found, taken = solve(self.graph.restricted(kept), distances, in_full, self.most, limits)
+        self.left = Taken(entries - taken.entries, iterations - taken.iterations)
         if found is None or 5 * self.most < found.seconds < math.inf:
             return None
         return replace(found, ways=tuple([int(ways[way]) for ways, way in zip(kept, found.ways, strict=True)]))
