@@ -18,7 +18,7 @@ from shardwright.partition.search.messages import Messages
 
 __all__ = ["lifted", "settled"]
 
-_PASSES, _SETTLED = 12, 0.05
+_PASSES, _SETTLED = 30, 0.05
 """How often messages are passed on at most, and the part of what is not proven below which a growing bound rests."""
 
 

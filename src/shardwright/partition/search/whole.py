@@ -29,6 +29,7 @@ from shardwright.partition.search.graph import End
 from shardwright.partition.search.held import NOTHING_HELD, Held, Most, held_by
 from shardwright.partition.search.in_front import made_in_front
 from shardwright.partition.search.lifted import lifted, settled
+from shardwright.partition.search.messages import Messages
 from shardwright.partition.search.outline import Outline
 from shardwright.partition.search.reduced import Budget, Reduced
 from shardwright.partition.search.total import Total
@@ -42,6 +43,9 @@ _CLOSE = 1e-5
 
 _POLISHED = 8
 """How often what was found is made better at most."""
+
+_READ_OFF = 4
+"""How often something is read off the messages of a graph that was folded at most."""
 
 _ROUNDED = 1e-9
 """A difference, of seconds of all, that is rounding."""
@@ -188,10 +192,29 @@ class _Choosing:
                 break
 
     def prove(self) -> None:
-        """Tell what choices take at least of which none need be alike, as if nothing had been folded."""
+        """Tell what choices take at least of which none need be alike, as if nothing had been folded; and, as long as
+        that is not near, look whether what is read off it takes less than what is found.
+        """
         messages = lifted(self.folded, self.reduced.messages, self.choices.graph)
-        bound = settled(messages, self.distances, self.best.seconds, self.budget.near)
-        self.best = replace(self.best, bound=max(self.best.bound, bound))
+        for _ in range(_READ_OFF):
+            bound = settled(messages, self.distances, self.best.seconds, self.budget.near)
+            self.best = replace(self.best, bound=max(self.best.bound, bound))
+            if self.best.seconds <= self.best.bound * (1 + self.budget.near):
+                return
+            solution = self.unlike(messages)
+            if solution.seconds >= self.best.seconds * (1 - _ROUNDED):
+                return
+            taken = self.tries(solution, is_told=False)
+            if taken is None or not self.is_mended(solution, taken, in_full=False):
+                return
+
+    def unlike(self, messages: Messages) -> Solution:
+        """What is read off the messages of all nodes, made better node by node."""
+        graph, least = self.choices.graph, _ROUNDED * self.first
+        ways = improved(graph, messages.chosen(), self.distances, least)
+        told = [(number, link) for number, link in enumerate(graph.links) if link.value in self.distances.told]
+        arcs = {number: self.distances.arcs(graph, link, ways) for number, link in told}
+        return replace(solution_of(graph, ways, self.distances, self.best.bound), arcs=arcs)
 
     @property
     def is_done(self) -> bool:
@@ -207,19 +230,28 @@ class _Choosing:
 
     def learns_from(self, folded: Solution, in_full: bool = True) -> bool:
         """Decide what was chosen, keep it if it is the best by now, and tell whether more is known of what it takes."""
-        solution = self.folded.unfolded(self.with_arcs(folded))
+        solution, before = self.folded.unfolded(self.with_arcs(folded)), self.found
+        taken = self.tries(solution, self.is_likely_last(folded))
+        if self.found is not before:
+            self.ways = folded.ways
+        return taken is not None and self.is_mended(solution, taken, in_full)
+
+    def tries(self, solution: Solution, is_told: bool) -> Mapping[int, float] | None:
+        """Decide what was chosen, keep it if it is the best by now, and tell what values take by it; `None` where an op
+        that was not to be chosen may not take what it gets.
+        """
         self.best = replace(self.best, rounds=self.best.rounds + 1)
-        given = self.chosen(solution, is_told=self.is_likely_last(folded))
+        given = self.chosen(solution, is_told)
         try:
             decisions = self.decide(given)
-        except ShardingError:  # an op that was not to be chosen may not take what it gets
-            return False
+        except ShardingError:
+            return None
         decided = Decided(self.ops, decisions)
         total = Total(decided, self.hardware)
         if total.seconds < self.best.seconds * (1 - _ROUNDED):
-            self.best, self.ways = replace(self.best, decisions=decisions, seconds=total.seconds), folded.ways
+            self.best = replace(self.best, decisions=decisions, seconds=total.seconds)
             self.given, self.found = given, decided
-        return self.is_mended(solution, total.of_values, in_full)
+        return total.of_values
 
     def solution(self, proves: bool) -> Solution | None:
         """What is chosen by what is known; `None` where nothing was found.

@@ -1,0 +1,60 @@
+"""What is read off the messages of a graph that was folded: ops that are alike need not be chosen alike."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import shardwright as sw
+from shardwright.memo import Session
+from shardwright.partition.search import whole
+from shardwright.partition.search.best import BUDGETS, Searched, search
+from shardwright.partition.search.total import times_run, total_seconds
+from tests.partition.search.programs import SCALED, ready, repeated_program
+
+FOLDED = replace(BUDGETS["default"], whole=0, nodes=1, apart=0)
+"""Whatever is alike is chosen alike, at first."""
+
+
+def _searched(plan: sw.Plan, times: int, monkeypatch: pytest.MonkeyPatch) -> Searched:
+    """What a search comes to in which something is read off so often."""
+    monkeypatch.setattr(whole, "_READ_OFF", times)
+    monkeypatch.setitem(BUDGETS, "default", FOLDED)
+    with Session(hardware=SCALED):
+        graph = ready(plan)
+        decisions, searched = search(graph, "default")
+        assert total_seconds(graph, decisions, times_run(graph), SCALED) == searched.seconds
+    return searched
+
+
+@pytest.mark.parametrize("seed", [2, 4, 9, 15, 29, 36])
+def test_what_is_better_chosen_otherwise_is_found_and_proven(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = repeated_program(seed)
+    alike, unlike = (_searched(plan, times, monkeypatch) for times in (0, 4))
+    assert unlike.seconds < 0.99 * alike.seconds
+    assert unlike.seconds == pytest.approx(unlike.seconds_least, rel=1e-6)
+    assert unlike.seconds_least_alike <= unlike.seconds
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_nothing_is_lost_by_it(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = repeated_program(seed)
+    alike, unlike = (_searched(plan, times, monkeypatch) for times in (0, 4))
+    assert unlike.seconds <= alike.seconds
+    assert alike.seconds_least <= unlike.seconds * (1 + 1e-9)
+    assert alike.seconds_least <= unlike.seconds_least * (1 + 1e-9) <= unlike.seconds * (1 + 2e-9)
+    with Session(hardware=SCALED):
+        monkeypatch.setitem(BUDGETS, "default", replace(FOLDED, whole=10_000))
+        _, apart = search(ready(plan), "default")
+    assert unlike.seconds_least <= apart.seconds * (1 + 1e-9)
+    assert apart.seconds_least <= unlike.seconds * (1 + 1e-9)
+
+
+def test_what_is_chosen_otherwise_is_run_and_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(BUDGETS, "default", FOLDED)
+    with Session(hardware=SCALED):
+        spmd = repeated_program(29).partition(effort="default")
+        assert spmd.searched is not None
+        assert spmd.searched.gap == pytest.approx(0, abs=1e-6)
+        spmd.verify().require()
