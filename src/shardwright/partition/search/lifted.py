@@ -2,7 +2,8 @@
 
 What is proven of a folded graph holds for choices in which nodes alike are chosen alike. Any node may have less than
 its part of what all of them have; but where each begins with its part of what was moved, few passes settle what is
-to be moved besides, and what every choice takes at least is told as if nothing had been folded.
+to be moved besides, and what every choice takes at least is told as if nothing had been folded. What is read off them
+need not choose alike what is alike: the best of a stack of layers may be that some lie otherwise than the rest.
 """
 
 from __future__ import annotations
