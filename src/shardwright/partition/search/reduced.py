@@ -33,7 +33,7 @@ __all__ = ["Budget", "Reduced"]
 _FIRST, _AGAIN = 6, 2
 """How many passes messages take, at first and after distances changed."""
 
-_SETTLES, _SETTLED = 12, 0.05
+_SETTLES, _SETTLED = 24, 0.02
 """How often messages are passed again at most, and the part of what is not proven below which a growing bound rests."""
 
 _PROVEN, _NEARLY, _NEARER = 1e-8, 1e-4, 0.2
