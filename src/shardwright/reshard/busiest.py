@@ -20,8 +20,8 @@ _KINDS = {GATHER: "all_gather", EXCHANGE: "all_to_all", PERMUTE: "collective_per
 
 
 class Busiest:
-    """What steps of one problem take in place of the bytes that are sent, in parts of the units of `Edges.local`: where
-    links make a torus. Where a switch joins devices, that is the same.
+    """What steps of one problem take in place of the bytes that are sent, in parts of the units of `Edges.local`, where
+    links make a torus: where a switch joins devices, there is nothing but those bytes, and none of this.
     """
 
     def __init__(self, problem: Problem) -> None:

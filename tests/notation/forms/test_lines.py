@@ -78,7 +78,7 @@ def test_many_ops_take_time_by_their_number(between: str, uncollected: None) -> 
 
 @pytest.fixture
 def uncollected() -> Generator[None]:
-    """No collector: it goes through all that the tests before have left, which takes longer than what is measured."""
+    """No collector, so that what the tests before have left is not gone through while something is measured."""
     gc.collect()
     gc.disable()
     yield
