@@ -21,10 +21,8 @@ from tests.oracles.xla import partition
 
 eight_devices()
 
-BEHIND = {"sorting", "argmax", "whiledyn", "variance"}
-"""Programs for which XLA sends less: it merges sorted shards instead of gathering, and shards of an argmax also where
-gathering them takes fewer collectives and is cheaper for that, keeps a condition replicated that is split here, and
-computes one mean for two."""
+BEHIND = {"sorting", "variance"}
+"""Programs for which XLA sends less: it merges sorted shards instead of gathering, and computes one mean for two."""
 
 
 def _plan(name: str, *, evenly: bool = False) -> Plan:

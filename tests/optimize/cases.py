@@ -666,6 +666,22 @@ BUCKETED = {
         "manual_computation reshape reshape all_gather all_gather return manual_computation reshape "
         "reshape reshape transpose reshape return broadcast_in_dim subtract",
     ),
+    "floats and numbers gathered as one": Case(
+        "bucket-collectives",
+        function(
+            ['a: tensor<8x16xf32> [{"y"}, {"x"}]', 'b: tensor<8x16xi32> [{}, {"x", "y"}]'],
+            'tensor<8x16xf32> [{}, {"x"}]',
+            """
+            %0 = sdy.all_gather [{"y"}, {}] %a «[{}, {"x"}]» : tensor<8x16xf32>
+            %1 = sdy.all_gather [{}, {"y"}] %b «[{}, {"x"}]» : tensor<8x16xi32>
+            %2 = stablehlo.convert %1 «[{}, {"x"}]» : (tensor<8x16xi32>) -> tensor<8x16xf32>
+            %3 = stablehlo.subtract %0, %2 «[{}, {"x"}]» : tensor<8x16xf32>
+            return %3 : tensor<8x16xf32>
+            """,
+        ),
+        "manual_computation reshape reshape all_gather all_gather return manual_computation reshape "
+        "reshape reshape transpose reshape return convert subtract",
+    ),
 }
 
 _FIRST_TURN = "manual_computation partition_id remainder convert"

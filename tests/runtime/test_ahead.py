@@ -96,14 +96,37 @@ func.func @main(%x: tensor<16x8x2x8xf32> {sdy.sharding = #sdy.sharding<@m, [{"x"
       : (tensor<16x8x2x8xf32>, tensor<16x16x4x4xf32>) -> tensor<2x2x8x4xf32>
   return %0 : tensor<2x2x8x4xf32>
 }"""
+LARGEST = """
+sdy.mesh @m = <["x"=8]>
+func.func @main(%x: tensor<16x32xf32> {sdy.sharding = #sdy.sharding<@m, [{}, {"x"}]>}) -> (tensor<16xf32>, tensor<16xi32>) {
+  %least = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %i = stablehlo.iota dim = 1 : tensor<16x32xi32>
+  %0:2 = stablehlo.reduce(%x init: %least), (%i init: %zero) across dimensions = [1]
+      : (tensor<16x32xf32>, tensor<16x32xi32>, tensor<f32>, tensor<i32>) -> (tensor<16xf32>, tensor<16xi32>)
+      reducer(%a: tensor<f32>, %b: tensor<f32>) (%j: tensor<i32>, %k: tensor<i32>) {
+    %1 = stablehlo.compare GE, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %2 = stablehlo.select %1, %a, %b : tensor<i1>, tensor<f32>
+    %3 = stablehlo.select %1, %j, %k : tensor<i1>, tensor<i32>
+    stablehlo.return %2, %3 : tensor<f32>, tensor<i32>
+  }
+  return %0#0, %0#1 : tensor<16xf32>, tensor<16xi32>
+}"""
 PROGRAMS = {
     "gathered together": GATHERED,
+    "largest and where": LARGEST,
     "gradient of a kernel": KERNEL,
     "loops": LOOPS,
     "other order": ELSEWHERE,
     "slices": SLICED,
     **{name: str(EXAMPLES / f"{name}.mlir") for name in ("mlp", "decode")},
 }
+
+
+@pytest.fixture
+def flags_of_tpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """XLA for TPUs ends the process at flags of the one for CPUs, which has read its own by now."""
+    monkeypatch.delenv("XLA_FLAGS", raising=False)
 
 
 def results(spmd: Any) -> list[bytes]:
@@ -134,6 +157,8 @@ def test_a_partitioner_leaves_what_is_enclosed_alone(name: str, optimize: Any, m
 
 
 @NEEDS_TPU
+@pytest.mark.xdist_group("libtpu")  # one process at a time may have it
+@pytest.mark.usefixtures("flags_of_tpus")
 @pytest.mark.parametrize("optimize", ["off", "all"])
 @pytest.mark.parametrize("name", [*PROGRAMS, "gpt2", "gpt32_scan"])
 def test_xla_for_tpus_takes_programs_without_a_tpu(name: str, optimize: Any, tmp_path: Path) -> None:
@@ -146,7 +171,7 @@ def test_xla_for_tpus_takes_programs_without_a_tpu(name: str, optimize: Any, tmp
 
 @NEEDS_PLUGIN
 @pytest.mark.parametrize("gpu", GPUS)
-@pytest.mark.parametrize("name", ["gathered together", "gradient of a kernel", "gpt2"])
+@pytest.mark.parametrize("name", ["gathered together", "largest and where", "gradient of a kernel", "gpt2"])
 def test_xla_for_gpus_takes_programs_without_a_gpu(name: str, gpu: str, tmp_path: Path) -> None:
     spmd = sw.load(PROGRAMS.get(name, str(EXAMPLES / f"{name}.mlir"))).plan().partition(optimize="all")
     exported = sw.load_exported(spmd.export(tmp_path / "program.sw", platforms=["cuda"]))
@@ -208,6 +233,8 @@ def test_a_gpu_has_a_name_or_a_file(tmp_path: Path) -> None:
 
 
 @NEEDS_TPU
+@pytest.mark.xdist_group("libtpu")
+@pytest.mark.usefixtures("flags_of_tpus")
 def test_a_topology_must_be_known_and_of_as_many_devices(tmp_path: Path) -> None:
     exported = sw.load_exported(sw.load(LOOPS).plan().partition().export(tmp_path / "program.sw"))
     with pytest.raises(ShardingError, match="has 8 devices, 'v5e:2x2' has 4"):

@@ -8,10 +8,10 @@
                                                 %2, %3 = manual_computation (%4) { slice …, slice … }
 
 Legal for all types and kinds of reduction that collectives do where the collectives are of one kind, along the same
-axes and of one type of elements. None may be computed of what another one gives. Every element is combined as before,
-with the same elements in the same groups, so it is `exact`. sdy has ops of one operand only, so the collective stands
-in a manual computation, which other passes leave as it is; values partial by kinds that sdy has no words for stay as
-they are.
+axes and, where they reduce, of one type of elements. None may be computed of what another one gives. Every element is
+combined as before, with the same elements in the same groups, so it is `exact`. sdy has ops of one operand only, so the
+collective stands in a manual computation, which other passes leave as it is; values partial by kinds that sdy has no
+words for stay as they are.
 
 All_reduces stand one after the other there, and start as one: XLA's combiner makes one of them, and copies nothing for
 it, as seen on CPUs; GPUs and TPUs have it as well, up to a size of its own. (StableHLO's all_reduce takes several

@@ -49,7 +49,7 @@ Write = Callable[[Local, Sequence[int]], Sequence[int]]
 
 
 class Kind(NamedTuple):
-    """What collectives have in common that can be put together."""
+    """What collectives have in common that can be put together: what is gathered may be of any types."""
 
     step: type[Step]
     axes: Axes
@@ -76,7 +76,7 @@ def kind_of(program: ExplicitProgram, op: Op) -> Kind | None:
         case ReduceScatter(lists, kind) if kind not in combined_by_hand(dtype):
             return Kind(ReduceScatter, lists[_dim(step)], kind, mesh, dtype)
         case AllGather(lists):
-            return Kind(AllGather, lists[_dim(step)], "", mesh, dtype)
+            return Kind(AllGather, lists[_dim(step)], "", mesh, "")
     return None
 
 
@@ -121,12 +121,12 @@ def between(program: ExplicitProgram, ops: Sequence[Op], kind: Kind) -> list[int
     if kind.step is AllReduce:
         return []
     if kind.step is ReduceScatter:
-        shapes = [(kind.mesh.size, sum(type.elements for type in locals))]
+        rows = [TensorType((kind.mesh.size, sum(type.elements for type in locals)), kind.dtype)]
     else:
-        rows = axes_size(kind.axes)
-        shapes = [(kind.mesh.size * rows, type.elements // rows) for type in locals]
+        count = axes_size(kind.axes)
+        rows = [type.with_shape((kind.mesh.size * count, type.elements // count)) for type in locals]
     layout = TensorSharding.of(kind.mesh, [list(kind.mesh.sizes), []])
-    return [program.graph.new_value(TensorType(shape, kind.dtype), layout) for shape in shapes]
+    return [program.graph.new_value(type, layout) for type in rows]
 
 
 def send_together(program: ExplicitProgram, ops: Sequence[Op], kind: Kind) -> Write:

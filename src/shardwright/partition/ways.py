@@ -331,7 +331,8 @@ def exchange_cost(signature: Signature, operands: Shardings, hardware: Hardware)
         type = exchange.type
         held = _held(type, exchange.before)
         by_hand = combined_by_hand(type.dtype)
-        total += step_cost(exchange.step, exchange.before, held, by_hand, hardware.links)
+        cost = step_cost(exchange.step, exchange.before, held, by_hand, hardware.links)
+        total += cost._replace(starts=0) if exchange.is_along else cost
     return total
 
 

@@ -38,6 +38,7 @@ from shardwright.steps import AllToAll
 __all__ = [
     "dense_groups",
     "local_all_gather",
+    "local_all_gathers",
     "local_all_reduce",
     "local_all_slice",
     "local_all_to_all",
@@ -87,14 +88,23 @@ def _groups(axes: Axes, mesh: Mesh, partitions: Mesh) -> Any:
 
 def local_all_gather(ctx: Local, value: int, axes: Axes, dim: int, mesh: Mesh | None = None) -> int:
     """The shards along `axes` of dimension `dim`, joined in the order of their index."""
+    (gathered,) = local_all_gathers(ctx, (value,), axes, dim, mesh)
+    return gathered
+
+
+def local_all_gathers(ctx: Local, values: Sequence[int], axes: Axes, dim: int, mesh: Mesh | None = None) -> list[int]:
+    """The same of several values of one rank, in one collective, whatever their elements are."""
     count = axes_size(axes)
     if count == 1:
-        return value
-    gathered = _resized(ctx.type(value), dim, count, 1)
-    if not gathered.elements:
-        return ctx.constant(0, gathered)
+        return list(values)
+    gathered = [_resized(ctx.type(value), dim, count, 1) for value in values]
+    if not all(type.elements for type in gathered):
+        if len(values) > 1:
+            return [local_all_gather(ctx, value, axes, dim, mesh) for value in values]
+        return [ctx.constant(0, gathered[0])]
     attributes = _grouped(ctx, axes, mesh) | {"all_gather_dim": integer(dim), "use_global_device_ids": "unit"}
-    return ctx.emit("all_gather", (value,), gathered, attributes)
+    types = tuple(map(ctx.type, values)), tuple(gathered)
+    return list(ctx.append(Signature("stablehlo.all_gather", tuple(sorted(attributes.items())), *types), values))
 
 
 def local_all_slice(ctx: Local, value: int, axes: list[Axes] | tuple[Axes, ...], mesh: Mesh | None = None) -> int:

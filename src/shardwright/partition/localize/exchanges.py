@@ -31,11 +31,13 @@ class Exchange:
         type: Global type of what they exchange.
         before: How it lies before the step.
         step: The step.
+        is_along: Whether it starts with the one before it, as one collective of both.
     """
 
     type: TensorType
     before: TensorSharding
     step: Step | Send
+    is_along: bool = False
 
 
 Exchanges: TypeAlias = Callable[[Signature, Shardings], tuple[Exchange, ...]]

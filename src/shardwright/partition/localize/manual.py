@@ -116,8 +116,9 @@ def _alike(op: Op) -> object:
     if op.name not in (_REDUCE, _GATHER) or len(op.operands) != 1 or not signature.results[0].elements:
         return None
     attributes = tuple([pair for pair in signature.attributes if pair[0] != "channel_handle"])
-    rank = signature.operands[0].rank if op.name == _GATHER else 0  # which StableHLO wants to be one for all
-    return op.name, attributes, signature.bodies, signature.operands[0].dtype, rank
+    if op.name == _GATHER:  # StableHLO wants one rank for all
+        return op.name, attributes, signature.operands[0].rank
+    return op.name, attributes, signature.bodies, signature.operands[0].dtype
 
 
 def _copy_gathers(ctx: Local, source: Graph, ops: Sequence[Op], values: dict[int, int]) -> None:

@@ -14,9 +14,9 @@ from shardwright.ir.builder import reduction_body
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
 from shardwright.partition.localize.checks import is_split, require_alike, require_axes, require_partial, require_whole
+from shardwright.partition.localize.collectives import local_all_gathers
 from shardwright.partition.localize.exchanges import Exchange
 from shardwright.partition.localize.local import Local
-from shardwright.partition.localize.moves import local_step
 from shardwright.partition.localize.registry import Shardings, local_form, local_signature, localizer, rebuild
 from shardwright.partition.localize.rounds import picks, rounds
 
@@ -95,8 +95,7 @@ def _in_rounds(
     for one in rounds(signature, source[0]):
         values = _reduced(ctx, signature, values, initials, one.dims)
         if one.exchanges:
-            pairs = zip(values, one.exchanges, strict=True)
-            parts = [_exchanged(ctx, part, exchange, one.place) for part, exchange in pairs]
+            parts = _exchanged(ctx, values, one.exchanges[0], one.place)
             values = _reduced(ctx, signature, parts, initials, (one.place,))
     return values
 
@@ -113,11 +112,11 @@ def _reduced(
     return ctx.append(signature.replace(operands=types, results=results, dimensions=i64_array(dims)), operands)
 
 
-def _exchanged(ctx: Local, part: int, exchange: Exchange, place: int) -> int:
-    """The parts of all devices along the axes of an exchange, stacked in dimension `place`."""
-    before, step, shape = exchange.before, exchange.step, ctx.type(part).dims
-    stacked = ctx.reshape(part, (*shape[:place], 1, *shape[place:]))
-    return local_step(ctx, stacked, step, before, step.apply(before))
+def _exchanged(ctx: Local, parts: Sequence[int], exchange: Exchange, place: int) -> list[int]:
+    """For each result the parts of all devices along the axes of an exchange, stacked in dimension `place`."""
+    layout, shape = exchange.before, ctx.type(parts[0]).dims
+    stacked = [ctx.reshape(part, (*shape[:place], 1, *shape[place:])) for part in parts]
+    return local_all_gathers(ctx, stacked, layout.axes[place], place, layout.mesh)
 
 
 def with_initial(ctx: Local, signature: Signature, value: int, initial: int, kind: str) -> int:

@@ -49,7 +49,8 @@ class Round:
     Attributes:
         dims: What each device reduces of its shard.
         place: Where the dimension stands then in which the parts of devices are stacked.
-        exchanges: How it then gets the parts of the others, one for each result; none where `dims` are whole.
+        exchanges: How it then gets the parts of the others, one for each result, all at once; none where `dims` are
+            whole.
     """
 
     dims: tuple[int, ...]
@@ -112,4 +113,4 @@ def _gathers(
 ) -> tuple[Exchange, ...]:
     """Each result's parts, stacked along `dim`, one of every device, given to all of them."""
     step = AllGather(tuple(axes if number == dim else () for number, axes in enumerate(layout.axes)))
-    return tuple(Exchange(type.with_shape(shape), layout, step) for type in results)
+    return tuple(Exchange(type.with_shape(shape), layout, step, number > 0) for number, type in enumerate(results))

@@ -8,8 +8,8 @@ It is what `lower` takes back:
 Slices by a device's place have been written as `shard.all_slice` already: `localize(…, grid=True)`.
 
 Raised is what goes along whole axes of a grid. A permutation is a `shard.shift` where every device sends as far along
-one axis, and what arrives nowhere is not read. All else stays StableHLO: collectives along parts of axes or among
-devices in another order, and permutations of other kinds, for which the dialect has no words.
+one axis, and what arrives nowhere is not read. All else stays StableHLO: collectives of several tensors, along parts of
+axes or among devices in another order, and permutations of other kinds, for which the dialect has no words.
 
 Source: MLIR's `shard` dialect page.
 """
