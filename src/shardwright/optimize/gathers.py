@@ -32,7 +32,12 @@ __all__ = ["decomposed", "gathered_later", "moved_later"]
 _GATHER, _MOVE, _DECOMPOSE = "all-gather-move-down", "collective-move-down", "all-reduce-decompose"
 
 
-@optimization(_GATHER, "Gathers behind ops that can be computed on shards, where less is.", on=["sdy.all_gather"])
+@optimization(
+    _GATHER,
+    "Gathers behind ops that can be computed on shards, where less is.",
+    on=["sdy.all_gather"],
+    is_weighed=True,  # others may have been to start with it
+)
 def gathered_later(op: Op, program: ExplicitProgram) -> bool:
     """Compute what reads an all_gather on shards, and gather what comes of it."""
     return _later(_GATHER, op, program)

@@ -29,13 +29,18 @@ __all__ = ["all_reduce_later", "reduce_scatter_later"]
 _REDUCE, _SCATTER = "all-reduce-reassociate", "reduce-scatter-reassociate"
 
 
-@optimization(_REDUCE, "Reduces behind ops that are linear in what is reduced, where less is.", on=["sdy.all_reduce"])
+@optimization(
+    _REDUCE,
+    "Reduces behind ops that are linear in what is reduced, where less is.",
+    on=["sdy.all_reduce"],
+    is_weighed=True,  # a sum that others were to start with waits for more then, or is along other axes
+)
 def all_reduce_later(op: Op, program: ExplicitProgram) -> bool:
     """Compute what reads an all_reduce on contributions, and reduce what comes of it."""
     return _reduced_later(_REDUCE, op, program)
 
 
-@optimization(_SCATTER, "The same of reduce_scatters.", on=["sdy.reduce_scatter"])
+@optimization(_SCATTER, "The same of reduce_scatters.", on=["sdy.reduce_scatter"], is_weighed=True)
 def reduce_scatter_later(op: Op, program: ExplicitProgram) -> bool:
     """Compute what reads a reduce_scatter on contributions, and reduce and scatter what comes of it."""
     return _reduced_later(_SCATTER, op, program)
