@@ -33,7 +33,7 @@ EFFORTS = {
     "fast": "each op as is cheapest for it by itself",
     "lean": (
         "all ops together, where no more is sent than by `fast`, or a tenth more for less than two thirds of the time, "
-        "and at most a tenth more held beside arguments and results, or three times as much for a tenth of the time"
+        "and at most a tenth more held beside arguments and results, or three times as much for a seventh of the time"
     ),
     "default": "all ops together, mostly in less than a second, with a bound of what any choice takes",
     "best": "the same, as long as there may be something to gain, which takes up to minutes",

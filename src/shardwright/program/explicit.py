@@ -16,7 +16,7 @@ devices have room for.
 Where nothing is to be traded for time (`lean`), what is brought out of loops may hold hardly more than within. What
 each op by itself comes to then says how much may be sent and held, and the fastest of what keeps to that is taken: what
 a search for less time comes to, or else one in which each tensor is hardly larger on a device than it is there, or else
-each op by itself. What takes less than a tenth of the time may hold more for it.
+each op by itself. What takes less than a seventh of the time may hold more for it.
 """
 
 from __future__ import annotations
