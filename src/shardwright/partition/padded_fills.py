@@ -11,6 +11,8 @@ The two are the same where they are one value, or both are zero: frontends conve
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from shardwright.ir.graph import Graph, Op
 from shardwright.ir.ops import MANUAL
 from shardwright.ir.signature import Signature
@@ -19,13 +21,14 @@ from shardwright.partition.localize.local import splat_value
 
 __all__ = ["padded_fills"]
 
+_name = attrgetter("signature.name")
 _PAD, _FILL, _CONSTANT, _CONVERT = (f"stablehlo.{name}" for name in ("pad", "broadcast_in_dim", "constant", "convert"))
 
 
 def padded_fills(graph: Graph) -> dict[Op, Op]:
     """By the pads of a propagated graph that are one number repeated, what is computed in their places."""
     ops = graph.main.block.walk(opaque=(MANUAL,))
-    if not any(op.signature.name == _PAD for op in ops):
+    if _PAD not in set(map(_name, ops)):
         return {}
     zeros, fills, found = set[int](), dict[int, Op](), dict[Op, Op]()
     for op in ops:

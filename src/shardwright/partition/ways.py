@@ -43,11 +43,13 @@ __all__ = [
     "lying_by",
     "partial_together",
     "passing_ways",
-    "plain_ways",
+    "parts_of",
     "priced",
     "question_of",
     "sets_together",
+    "ways_lying",
     "ways_of",
+    "works_of",
 ]
 
 
@@ -141,7 +143,9 @@ def question_of(
 
 def ways_of(question: Question, factors: FactorAxes) -> Iterator[Way]:
     """What the axes proposed for the factors allow: no partial sum passes through, or some do."""
-    (plain,) = plain_ways(question, (factors,))
+    splits, mesh = question.splits, mesh_of(question.sources, question.targets)
+    lying = lying_by(mesh, splits.rule, splits.contributing, splits.kind, (factors,))
+    (plain,) = ways_lying(question, *lying, works_of(splits, parts_of((factors,)), question.hardware))
     yield plain
     if question.passing:
         yield from passing_ways(partial_together(question), factors, plain)
@@ -201,11 +205,10 @@ def _plus_of(layouts: Shardings, which: frozenset[int] | None, held: tuple[Parti
     return tuple([_plus(one, held) if which is None or i in which else one for i, one in enumerate(layouts)])
 
 
-def plain_ways(question: Question, listed: Sequence[FactorAxes]) -> list[Way]:
-    """For each of some axes of the factors the way in which no partial sum passes through."""
-    splits, mesh = question.splits, mesh_of(question.sources, question.targets)
-    operands, results = lying_by(mesh, splits.rule, splits.contributing, splits.kind, tuple(listed))
-    work = _works(splits, listed, question.hardware)
+def ways_lying(
+    question: Question, operands: Sequence[Shardings], results: Sequence[Shardings], work: Sequence[Cost]
+) -> list[Way]:
+    """For each of some axes of the factors the way in which no partial sum passes through, by how tensors lie then."""
     if not question.exchanging:
         return [Way(read, made, own, NOTHING) for read, made, own in zip(operands, results, work, strict=True)]
     exchanges = [exchange_cost(question.exchanging, read, question.hardware) for read in operands]
@@ -244,9 +247,13 @@ def _of_each(tensors: Sequence[Sequence[TensorSharding]], listed: Sequence[Facto
     return list(zip(*tensors, strict=True)) if tensors else [()] * len(listed)
 
 
-def _works(splits: Splits, listed: Sequence[FactorAxes], hardware: Hardware) -> list[Cost]:
-    """What is left of the work of an op on each device; few numbers of parts are different."""
-    parts = [tuple([math.prod([axis.size for axis in axes]) for axes in factors]) for factors in listed]
+def parts_of(listed: Sequence[FactorAxes]) -> list[tuple[int, ...]]:
+    """Into how many parts each of some axes split the factors."""
+    return [tuple([math.prod([axis.size for axis in axes]) for axes in factors]) for factors in listed]
+
+
+def works_of(splits: Splits, parts: Sequence[tuple[int, ...]], hardware: Hardware) -> list[Cost]:
+    """What is left of the work of an op on each device, by parts of its factors; few of these are different."""
     costs = {counts: splits.work(counts, hardware) for counts in dict.fromkeys(parts)}
     return list(map(costs.__getitem__, parts))
 

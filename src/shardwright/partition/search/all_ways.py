@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -15,27 +14,25 @@ from shardwright.cost.price import price
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
-from shardwright.mesh import Mesh
 from shardwright.partition.decisions import Layout
 from shardwright.partition.edges import NOTHING
 from shardwright.partition.factors import FactorAxes
 from shardwright.partition.joined_axes import Groups
-from shardwright.partition.proposals import Shardings, Source, mesh_of
+from shardwright.partition.proposals import Shardings, Source
 from shardwright.partition.search.held import held_in
-from shardwright.partition.search.listed import listed_splits
+from shardwright.partition.search.listed import Listed, listed_by_rule
 from shardwright.partition.search.rows import Numbers
 from shardwright.partition.splits import Splits, splits_of
 from shardwright.partition.ways import (
     PartialTogether,
     Question,
     Way,
-    lying_by,
     partial_together,
     passing_ways,
-    plain_ways,
     question_of,
+    ways_lying,
+    works_of,
 )
-from shardwright.rules.rule import ShardingRule
 from shardwright.sharding import Partial, TensorSharding
 
 __all__ = ["AllWays", "Layouts", "Numbers", "Seconds", "Together", "all_ways", "numbered"]
@@ -103,13 +100,14 @@ def all_ways(
     asked_of = [_passing(question, signature, splits, one) for one in passing]
     through = list(itertools.chain.from_iterable(map(partial_together, asked_of)))
     types = *signature.operands, *signature.results
-    listed = tuple(listed_splits(splits, sources, asked, groups))
-    plain = every = plain_ways(question, listed)
+    listed = listed_by_rule(splits, sources, asked, groups)
+    lying = listed.operands, listed.results
+    plain = every = ways_lying(question, *lying, works_of(splits, listed.parts, hardware))
     if through:
-        every = list(_ways(through, listed, plain))
+        every = list(_ways(through, listed.factors, plain))
         different = _different([way.operands for way in every], [way.results for way in every])
     else:
-        different = _of_listed(mesh_of(sources, asked), splits.rule, splits.contributing, splits.kind, listed)
+        different = _of_listed(listed)
     found = list(map(every.__getitem__, different.first))
     ways, tensors = _held(found, different.tensors, types, most_held, decided)
     count = len(signature.operands)
@@ -141,11 +139,9 @@ def _different(operands: Sequence[Shardings], results: Sequence[Shardings]) -> _
 
 
 @memoize
-def _of_listed(
-    mesh: Mesh, rule: ShardingRule, contributing: frozenset[int], kind: str, listed: tuple[FactorAxes, ...]
-) -> _Different:
-    """Of ways in which no part of a sum passes through: see `lying_by`."""
-    return _different(*lying_by(mesh, rule, contributing, kind, listed))
+def _of_listed(listed: Listed) -> _Different:
+    """Of ways in which no part of a sum passes through."""
+    return _different(listed.operands, listed.results)
 
 
 def _held(
@@ -158,7 +154,7 @@ def _held(
     """The ways of which a device may hold all tensors, and the one that was decided; and the layouts of each tensor."""
     keeps = np.ones(len(found), dtype=bool)
     for type, (layouts, of_way), most in _each_differently(types, tensors, most_held):
-        if most != math.inf:
+        if most < type.bytes:  # a part is no more than the whole
             keeps &= (held_in(type, layouts) <= most)[of_way]
     if keeps.all():
         return tuple(found), tensors

@@ -129,8 +129,11 @@ def search(
 
 
 def _otherwise(first: Decisions, other: Decisions) -> int:
-    """How many ops are decided otherwise, whatever is told of them."""
-    return sum(map(_differ, first.ops, other.ops))
+    """How many ops are decided otherwise, whatever is told of them: most decisions are as those on other ops."""
+    pairs = [(id(one), id(two)) for one, two in zip(first.ops, other.ops, strict=True)]
+    different = dict(zip(pairs, zip(first.ops, other.ops, strict=True), strict=True))
+    differ = {pair: _differ(*decisions) for pair, decisions in different.items()}
+    return sum(map(differ.__getitem__, pairs))
 
 
 def _differ(one: Decision | None, other: Decision | None) -> bool:

@@ -54,6 +54,7 @@ class Folded:
     Attributes:
         graph: The smaller graph.
         node_of: For each node of the other, the one that stands for it.
+        alike: For each node of the graph for how many it stands.
         link_of: For each link of the other, the one that stands for it.
         first: The nodes of the other of which those with a choice are the first that are so, in order.
         seen: The nodes of the other with a choice, by what they were given.
@@ -61,6 +62,7 @@ class Folded:
 
     graph: ChoiceGraph
     node_of: Sequence[int]
+    alike: Sequence[int]
     link_of: Sequence[int]
     first: Sequence[int]
     seen: Sequence[Seen]
@@ -68,7 +70,7 @@ class Folded:
     @property
     def is_whole(self) -> bool:
         """Whether all nodes with a choice stand for themselves: what is proven of this graph is so of the other."""
-        return max((number for node, number in Counter(self.node_of).items() if node != _FIXED), default=1) == 1
+        return max(self.alike[_FIXED + 1 :], default=1) == 1
 
     def unfolded(self, solution: Solution) -> Solution:
         """What was chosen, for each node and link of the other graph."""
@@ -98,7 +100,7 @@ class Bounds:
     def __init__(self, folded: Folded, messages: Messages) -> None:
         """Of these messages, as they are whenever that is asked: where in them stands what each way of a node takes."""
         self.messages = messages
-        alike, seconds, begin = Counter(folded.node_of), list[Seconds](), 0
+        alike, seconds, begin = folded.alike, list[Seconds](), 0
         starts, places, ways, parts = list[int](), list[Numbers](), list[Numbers](), list[Seconds]()
         for number, slots, of_slots, _ in folded.seen:
             node, at = folded.graph.nodes[number], messages.at[number]
@@ -223,6 +225,7 @@ class _Folding:
         return Folded(
             ChoiceGraph(made.nodes, made.links, self.outline.scopes),
             self.node_of(nodes).tolist(),
+            [self.fixed.size, *np.bincount(nodes).tolist()],
             links.tolist(),
             self.free[first].tolist(),
             [

@@ -6,13 +6,16 @@ import itertools
 import math
 
 from shardwright.axes import axes_size
+from shardwright.memo import memoize
 from shardwright.mesh import Mesh
 from shardwright.partition.factors import FactorAxes
 from shardwright.partition.joined_axes import Groups
-from shardwright.partition.proposals import Shardings, Source, from_mesh
+from shardwright.partition.proposals import Shardings, Source, from_mesh, mesh_of
 from shardwright.partition.splits import Splits
+from shardwright.partition.ways import lying_by, parts_of
+from shardwright.rules.rule import ShardingRule
 
-__all__ = ["LISTED", "are_many", "listed_splits"]
+__all__ = ["LISTED", "Listed", "are_many", "listed_by_rule", "listed_splits"]
 
 LISTED, _LOOKED = 1 << 9, 1 << 12
 """How many ways to split an op are looked at, and of a great many among how many first ones these are."""
@@ -26,6 +29,45 @@ def are_many(rank: int, mesh: Mesh) -> bool:
     """
     axes = [name for name, size in mesh.axes if size > 1]
     return math.pow(1 + rank, len(axes)) > LISTED
+
+
+class Listed:
+    """The ways to split that ops of one rule have in common. Compared by identity: equal ones are one object.
+
+    Attributes:
+        factors: The axes of the factors by each way.
+        parts: Into how many parts each factor is split then.
+        operands: How operands lie then.
+        results: And results, as far as parts of sums are made.
+    """
+
+    __slots__ = ("factors", "operands", "parts", "results")
+
+    def __init__(
+        self, mesh: Mesh, rule: ShardingRule, contributing: frozenset[int], kind: str, factors: tuple[FactorAxes, ...]
+    ) -> None:
+        """As of `lying_by`."""
+        self.factors = factors
+        self.parts = parts_of(factors)
+        self.operands, self.results = lying_by(mesh, rule, contributing, kind, factors)
+
+
+_listed = memoize(Listed)
+
+
+def listed_by_rule(splits: Splits, sources: tuple[Source, ...], targets: Shardings, groups: Groups = ()) -> Listed:
+    """What `listed_splits` lists; the arguments are the same. Many ops are split by the same rule, of tensors that lie
+    alike: whatever else is told of them does not matter here.
+    """
+    nothing = frozenset[int]()
+    alike = splits._replace(linear=(), iterations=0, idle=nothing, moved=0.0, streamed=(), multiplied="", once=nothing)
+    return _listed_of(alike, sources, targets, groups)
+
+
+@memoize
+def _listed_of(splits: Splits, sources: tuple[Source, ...], targets: Shardings, groups: Groups) -> Listed:
+    factors = tuple(listed_splits(splits, sources, targets, groups))
+    return _listed(mesh_of(sources, targets), splits.rule, splits.contributing, splits.kind, factors)
 
 
 def listed_splits(
