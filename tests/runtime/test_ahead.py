@@ -98,7 +98,8 @@ func.func @main(%x: tensor<16x8x2x8xf32> {sdy.sharding = #sdy.sharding<@m, [{"x"
 }"""
 LARGEST = """
 sdy.mesh @m = <["x"=8]>
-func.func @main(%x: tensor<16x32xf32> {sdy.sharding = #sdy.sharding<@m, [{}, {"x"}]>}) -> (tensor<16xf32>, tensor<16xi32>) {
+func.func @main(%x: tensor<16x32xf32> {sdy.sharding = #sdy.sharding<@m, [{}, {"x"}]>})
+    -> (tensor<16xf32>, tensor<16xi32>) {
   %least = stablehlo.constant dense<0xFF800000> : tensor<f32>
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %i = stablehlo.iota dim = 1 : tensor<16x32xi32>
