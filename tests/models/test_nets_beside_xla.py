@@ -1,8 +1,8 @@
 """What a device sends and computes in each model beside XLA's partition of the same annotated module.
 
 The models are a thousand times smaller than those that they stand for, so the start of a collective is priced a thousand
-times less: else everything small is gathered, for which one collective does. What is sent at the price of a TPU is told
-beside.
+times less: else everything small is gathered, for which one collective does. Devices have one link each: over several, as on
+a torus, what sends more may take less. What is sent at the price of a TPU is told beside.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from shardwright.notation import modules
 from tests.models.nets.all import NETS
 from tests.oracles.xla_many import costs_of
 
-SCALED = replace(TPU_V5P, start_seconds=TPU_V5P.start_seconds / 1000)
+SCALED = replace(TPU_V5P.with_a_link(), start_seconds=TPU_V5P.start_seconds / 1000)
 
 
 @dataclass(frozen=True)
