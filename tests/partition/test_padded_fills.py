@@ -54,7 +54,7 @@ def test_any_number_may_be_repeated() -> None:
 
 @pytest.mark.parametrize(("number", "around"), [(1.0, 0.0), (0.0, 1.0), (-0.0, 0.0), (0.0, -0.0)])
 def test_other_numbers_are_padded(number: float, around: float) -> None:
-    """So is a zero below nothing by one above: `1 / x` tells them apart."""
+    """So is a negative zero by a positive one: `1 / x` tells them apart."""
 
     def function(x: Any) -> Any:
         padded = jnp.pad(jnp.full((62, 14), number, jnp.float32), 1, constant_values=jnp.float32(around))

@@ -47,5 +47,5 @@ def padded_fills(graph: Graph) -> dict[Op, Op]:
 
 @memoize
 def _is_zero(constant: Signature) -> bool:
-    """Whether a constant is a zero, and not the one below: of floats those are two."""
+    """Whether a constant is a zero, and no negative one."""
     return not constant.results[0].rank and splat_value(constant.text("value") or "") in ("0", "0.0", "0.000000e+00")

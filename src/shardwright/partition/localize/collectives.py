@@ -98,13 +98,15 @@ def local_all_gathers(ctx: Local, values: Sequence[int], axes: Axes, dim: int, m
     if count == 1:
         return list(values)
     gathered = [_resized(ctx.type(value), dim, count, 1) for value in values]
-    if not all(type.elements for type in gathered):
-        if len(values) > 1:
-            return [local_all_gather(ctx, value, axes, dim, mesh) for value in values]
-        return [ctx.constant(0, gathered[0])]
-    attributes = _grouped(ctx, axes, mesh) | {"all_gather_dim": integer(dim), "use_global_device_ids": "unit"}
-    types = tuple(map(ctx.type, values)), tuple(gathered)
-    return list(ctx.append(Signature("stablehlo.all_gather", tuple(sorted(attributes.items())), *types), values))
+    sent = {value: type for value, type in zip(values, gathered, strict=True) if type.elements}
+    made: dict[int, int] = {}
+    if sent:
+        attributes = _grouped(ctx, axes, mesh) | {"all_gather_dim": integer(dim), "use_global_device_ids": "unit"}
+        types = tuple(map(ctx.type, sent)), tuple(sent.values())
+        signature = Signature("stablehlo.all_gather", tuple(sorted(attributes.items())), *types)
+        made = dict(zip(sent, ctx.append(signature, tuple(sent)), strict=True))
+    pairs = zip(values, gathered, strict=True)
+    return [made[value] if value in made else ctx.constant(0, type) for value, type in pairs]
 
 
 def local_all_slice(ctx: Local, value: int, axes: list[Axes] | tuple[Axes, ...], mesh: Mesh | None = None) -> int:

@@ -225,7 +225,7 @@ class _Folding:
         return Folded(
             ChoiceGraph(made.nodes, made.links, self.outline.scopes),
             self.node_of(nodes).tolist(),
-            [self.fixed.size, *np.bincount(nodes).tolist()],
+            made.alike,
             links.tolist(),
             self.free[first].tolist(),
             [
@@ -252,6 +252,7 @@ class _Made:
     def fix(self, fixed: Sequence[int]) -> None:
         """The nodes for which the first one stands."""
         self.nodes[_FIXED].seconds = sum([self.outline.kind(node).seconds for node in fixed], np.zeros(1))
+        self.alike[_FIXED] = len(fixed)
 
     def add_node(self, node: int, alike: int) -> None:
         """A node that stands for so many, of which this is the first."""

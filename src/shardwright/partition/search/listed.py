@@ -52,7 +52,7 @@ class Listed:
         self.operands, self.results = lying_by(mesh, rule, contributing, kind, factors)
 
 
-_listed = memoize(Listed)
+_interned = memoize(Listed)
 
 
 def listed_by_rule(splits: Splits, sources: tuple[Source, ...], targets: Shardings, groups: Groups = ()) -> Listed:
@@ -67,7 +67,7 @@ def listed_by_rule(splits: Splits, sources: tuple[Source, ...], targets: Shardin
 @memoize
 def _listed_of(splits: Splits, sources: tuple[Source, ...], targets: Shardings, groups: Groups) -> Listed:
     factors = tuple(listed_splits(splits, sources, targets, groups))
-    return _listed(mesh_of(sources, targets), splits.rule, splits.contributing, splits.kind, factors)
+    return _interned(mesh_of(sources, targets), splits.rule, splits.contributing, splits.kind, factors)
 
 
 def listed_splits(
