@@ -1,5 +1,5 @@
-"""What a propagated program computes twice, lays out anew around a product, or pads with the number that it repeats, left
-out before anything is decided.
+"""What a propagated program computes twice, lays out anew around a product, or pads with the number that it repeats,
+left out before anything is decided.
 """
 
 from __future__ import annotations
