@@ -245,9 +245,10 @@ class Decider:
         if not is_reduced_behind(choice):
             self.define(op.results, computed.results)
             return computed
+        behind = [self.given.behind.get(value, target) for value, target in zip(op.results, targets, strict=True)]
         steps = [
             () if self._stays_partial(value, layout) else to_last_reduction(type, layout, target, self.values.hardware)
-            for value, type, layout, target in zip(op.results, types, choice.results, targets, strict=True)
+            for value, type, layout, target in zip(op.results, types, choice.results, behind, strict=True)
         ]
         self.define(op.results, list(map(layout_after, choice.results, steps)))
         made = zip(op.results, choice.results, steps, strict=True)

@@ -79,6 +79,8 @@ class Given:
         carried: Loops, with the layouts of the values that they carry round; branches and barriers, with those of what
             they give.
         made_of: Versions of values, with the version that each is made of.
+        behind: Results that nothing leaves partial, being so by another kind than sum, with the layout to which they
+            are reduced right behind their ops; the others are to what the program asks for.
         is_told: Whether what users are told of ops is decided with it; a search needs that once, of what it ends with.
     """
 
@@ -86,6 +88,7 @@ class Given:
     ahead: Mapping[Op, tuple[tuple[int, TensorSharding], ...]] = field(default_factory=dict)
     carried: Mapping[Op, tuple[Layout, ...]] = field(default_factory=dict)
     made_of: Mapping[tuple[int, TensorSharding], TensorSharding] = field(default_factory=dict)
+    behind: Mapping[int, TensorSharding] = field(default_factory=dict)
     is_told: bool = True
 
 

@@ -20,6 +20,7 @@ from shardwright.partition.decisions import Computed, Decisions, Layout
 from shardwright.partition.op_split import NOTHING_GIVEN, Given
 from shardwright.partition.search.around import improved
 from shardwright.partition.search.as_decided import Decided
+from shardwright.partition.search.behind import reduced_behind
 from shardwright.partition.search.build import outline
 from shardwright.partition.search.chosen import Solution, solution_of
 from shardwright.partition.search.decided import decided_ways
@@ -301,7 +302,8 @@ class _Choosing:
         ways = {op: ways[number] for op, ways, number in chosen if ways and op is not None}
         made_of = self.made_of(solution)
         ahead = made_in_front(self.choices, self.read_inside, solution.ways, made_of)
-        return Given(ways, ahead, self.carried(solution), made_of, is_told)
+        behind = reduced_behind(self.choices, solution.ways, made_of)
+        return Given(ways, ahead, self.carried(solution), made_of, behind, is_told)
 
     def with_arcs(self, folded: Solution) -> Solution:
         """What was chosen of the folded graph, with how those values are brought of which all versions are told."""
