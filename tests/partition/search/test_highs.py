@@ -70,6 +70,19 @@ def test_what_is_whole_without_being_asked_to_is_the_least(seed: int) -> None:
         assert set(near.values.round(6).tolist()) <= {0.0, 1.0}
 
 
+def test_in_few_parts_what_relaxations_use_will_do() -> None:
+    """Whole numbers at the corners of a triangle cover its sides by two of them, halves by one and a half."""
+    numbers, variables = np.array([0, 0, 1, 1, 2, 2]), np.array([0, 1, 1, 2, 2, 0])
+    rows = Rows(numbers, variables, np.ones(6), np.ones(3), np.full(3, np.inf))
+    near, _ = minimum(np.ones(3), 3, rows, 1e-6, 1, relaxes=True)
+    proven, _ = minimum(np.ones(3), 3, rows, 1e-6, 1_000, relaxes=True)
+    assert near is not None
+    assert proven is not None
+    assert near.costs == proven.costs == pytest.approx(2.0)
+    assert near.bound == pytest.approx(1.5)
+    assert proven.bound == pytest.approx(2.0)
+
+
 def test_where_nothing_fulfils_the_rows_there_is_none() -> None:
     rows = Rows(np.array([0]), np.array([0]), np.array([1.0]), np.array([-2.0]), np.array([-1.0]))
     assert minimum(np.array([1.0]), 1, rows, 1e-6, 1_000)[0] is None

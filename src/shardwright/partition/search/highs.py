@@ -36,6 +36,10 @@ _EXACT = 1e-10
 """How much cheaper another variable may be where linear programs end: HiGHS's own 1e-7 is seen in what is chosen."""
 
 
+_PARTS = 8
+"""With fewer parts, what relaxations use will do."""
+
+
 class Rows(NamedTuple):
     """Sums of variables, each of which lies between two numbers.
 
@@ -136,7 +140,8 @@ def _near(program: highspy.HighsLp, whole: int, gap: float, nodes: int, most: fl
     found, more = _in_whole_numbers(program, gap, nodes, most)
     program.col_upper_ = upper
     is_near = found is not None and found.costs <= least * (1 + gap)
-    return found._replace(bound=least) if found is not None and is_near else None, taken + more
+    will_do = is_near or (found is not None and nodes < _PARTS)
+    return found._replace(bound=least) if found is not None and will_do else None, taken + more
 
 
 def _iterations(solver: highspy.Highs) -> int:

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from shardwright.partition.search.forests import Forests
 from shardwright.partition.search.graph import ChoiceGraph
 from shardwright.partition.search.integer import Limits, Taken, solve
 from shardwright.partition.search.messages import Messages
+from shardwright.partition.search.windows import windows
 
 __all__ = ["Budget", "Reduced"]
 
@@ -46,6 +48,9 @@ _FEW = 8, 4, 2
 
 _FAR, _MIXED = 0.02, 12
 """How much more than the bound has choices mixed, and how many of those that were read off last."""
+
+_SWEPT = 3
+"""How often a choice is made better in windows at most."""
 
 _NEAR = 0.05
 """How near the bound is what is known, where integer programs are mostly what their linear relaxations are."""
@@ -91,7 +96,12 @@ class Budget:
 
 
 class Reduced:
-    """A choice graph, of which better and better bounds are known."""
+    """A choice graph, of which better and better bounds are known.
+
+    Attributes:
+        bound: What every choice takes at least, by what is known of distances, of which never less is known.
+        is_plain: Whether an integer program has told that in which no version of a value is told.
+    """
 
     def __init__(
         self, graph: ChoiceGraph, first: tuple[int, ...], most: float, budget: Budget, is_whole: bool = True
@@ -119,6 +129,8 @@ class Reduced:
         self.proven = few if self.ways <= budget.ways else _NEARER * budget.near
         self.passes_left = budget.passes
         self.found = first
+        self.bound = 0.0
+        self.is_plain = False
         self.read = deque[tuple[int, ...]](maxlen=_MIXED)
 
     def solve(
@@ -136,45 +148,74 @@ class Reduced:
             The choice; `None` where none was found.
         """
         found = self.better(distances)
-        bound = max(self.messages.bound, found.bound)
-        links = self.graph.links
-        is_told = all(distances.of_trees(self.graph, links[number]) is not None for number in in_full)
-        is_tight = found.seconds <= bound * (1 + self.each.gap)
-        if not proves or (is_told and is_tight):
-            return found
-        self.each = self.each._replace(relaxes=found.seconds <= bound * (1 + _NEAR))
-        if not is_told:
-            told = self.among([np.array([way]) for way in found.ways], distances, in_full)
-            found = told or replace(found, seconds=math.inf)
+        self.bound = max(self.bound, self.messages.bound, found.bound)
+        if any(distances.of_trees(self.graph, self.graph.links[number]) is None for number in in_full):
+            told = self.solved([np.array([way]) for way in found.ways], distances, in_full, self.each).found
+            found = told or (replace(found, seconds=math.inf) if proves else found)
+        if not proves or self.is_near(found):
+            return self.bounded(found)
         least = self.messages.of_ways()
-        limit = min(known, found.seconds) * (1 + _CLOSE) + 1e-12 * self.most
+        found = self.in_windows(found, least, distances, in_full)
+        if self.is_near(found):
+            return self.bounded(found)
+        self.each = self.each._replace(relaxes=found.seconds <= self.bound * (1 + _NEAR))
+        limit = self.rounded_up(min(known, found.seconds))
         # where the bound is tight, the best is mostly among few ways of each node
         soon = None if in_full else self.among(self.few(least, _FEW[1]), distances, in_full)
-        if soon is not None and soon.seconds <= bound * (1 + self.each.gap):
-            self.found = soon.ways
-            return replace(soon, bound=min(soon.seconds, bound))
+        if soon is not None and self.is_near(soon):
+            return self.bounded(soon)
         kept = _kept(least, limit)
-        if in_full and not is_tight:  # what is told makes it large: without that more is proven sometimes
-            plain = self.among(kept, distances, (), limit)
-            bound = max(bound, min(plain.bound, limit) if plain else 0.0)
-            if is_told and found.seconds <= bound * (1 + self.each.gap):
-                return replace(found, bound=min(found.seconds, bound))
+        if in_full and not self.is_plain:  # what is told makes it large: without that more is proven sometimes
+            self.is_plain = self.proves(kept, distances, (), limit) is not None
+            if self.is_near(found):
+                return self.bounded(found)
+        some = self.proves(kept, distances, in_full, limit) or self.among_some(least, distances, in_full, limit)
+        best = min([one for one in (found, soon, some) if one], key=attrgetter("seconds"))
+        return self.bounded(best) if math.isfinite(best.seconds) else None
+
+    def is_near(self, found: Solution) -> bool:
+        """Whether no choice takes much less."""
+        return found.seconds <= self.bound * (1 + self.each.gap)
+
+    def bounded(self, found: Solution) -> Solution:
+        """What is found now, with the bound of all choices."""
+        self.found = found.ways
+        return replace(found, bound=max(min(found.seconds, self.bound), 0.0))
+
+    def rounded_up(self, seconds: float) -> float:
+        """No less than so many seconds, added up in whatever order."""
+        return seconds * (1 + _CLOSE) + 1e-12 * self.most
+
+    def in_windows(
+        self, found: Solution, least: Sequence[Seconds], distances: Distances, in_full: Collection[int]
+    ) -> Solution:
+        """What was found, made better by the best choices in one window after the other, all else being as it is."""
+        for _ in range(_SWEPT):
+            before, kept = found.seconds, _kept(least, self.rounded_up(found.seconds))
+            for window in windows([ways.size for ways in kept]):
+                own = [np.array([way]) for way in found.ways]
+                own[window.start : window.stop] = kept[window.start : window.stop]
+                limits = self.each._replace(relaxes=True, known=found.seconds, work=0)
+                better = self.solved(own, distances, in_full, limits).found
+                if better is not None and better.seconds < found.seconds:
+                    found = better
+            if found.seconds > before * (1 - self.each.gap):
+                break
+        return found
+
+    def proves(
+        self, kept: Sequence[Numbers], distances: Distances, in_full: Collection[int], limit: float
+    ) -> Solution | None:
+        """The best choice among all ways that choices below a limit may have, which tells what every choice takes."""
         whole = self.among(kept, distances, in_full, limit)
         if whole is not None:  # with any way that was left out it takes more than the limit
-            bound = max(bound, min(whole.bound, limit))
-        some = whole or self.among_some(least, distances, in_full, limit)
-        best = min([one for one in (found, soon, some) if one], key=attrgetter("seconds"))
-        self.found = best.ways
-        return replace(best, bound=min(best.seconds, max(bound, 0.0))) if math.isfinite(best.seconds) else None
+            self.bound = max(self.bound, min(whole.bound, limit))
+        return whole
 
     def mixed(self, found: Solution, distances: Distances) -> Solution:
         """The best choice of which each way is one of what was found or read off lately."""
         kept = [np.unique(ways) for ways in zip(self.found, *self.read, strict=True)]
-        left, each = self.left, self.each
-        self.left = Taken(each.entries, 1)  # what it takes is not taken from programs that prove
-        self.each = each._replace(gap=_FAR, relaxes=True)
-        mixed = self.among(kept, distances, ())
-        self.left, self.each = left, each
+        mixed = self.solved(kept, distances, (), self.each._replace(gap=_FAR, relaxes=True)).found
         if mixed is not None:  # it knows nothing of trees
             mixed = self.again(mixed, distances)
         if mixed is None or mixed.seconds >= found.seconds:
@@ -269,11 +310,26 @@ class Reduced:
         if iterations <= 0:
             return None
         limits = self.each._replace(entries=min(self.each.entries, entries), known=known)
-        found, taken = solve(self.graph.restricted(kept), distances, in_full, self.most, limits)
+        found, taken = self.solved(kept, distances, in_full, limits)
         self.left = Taken(entries - taken.entries, iterations - taken.iterations)
+        return found
+
+    def solved(
+        self, kept: Sequence[Numbers], distances: Distances, in_full: Collection[int], limits: Limits
+    ) -> _Solved:
+        """The same within any limits, which is not taken from what those programs may take that prove."""
+        found, taken = solve(self.graph.restricted(kept), distances, in_full, self.most, limits)
         if found is None or 5 * self.most < found.seconds < math.inf:
-            return None
-        return replace(found, ways=tuple([int(ways[way]) for ways, way in zip(kept, found.ways, strict=True)]))
+            return _Solved(None, taken)
+        ways = tuple([int(ways[way]) for ways, way in zip(kept, found.ways, strict=True)])
+        return _Solved(replace(found, ways=ways), taken)
+
+
+class _Solved(NamedTuple):
+    """The best choice among some, if one was found, and what that took."""
+
+    found: Solution | None
+    taken: Taken
 
 
 class _Rest:
