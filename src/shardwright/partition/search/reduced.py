@@ -52,9 +52,6 @@ _FAR, _MIXED = 0.02, 12
 _SWEPT = 3
 """How often a choice is made better in windows at most."""
 
-_NEAR = 0.05
-"""How near the bound is what is known, where integer programs are mostly what their linear relaxations are."""
-
 _CLOSE = 1e-9
 """A part of what all takes that is rounding."""
 
@@ -100,7 +97,7 @@ class Reduced:
 
     Attributes:
         bound: What every choice takes at least, by what is known of distances, of which never less is known.
-        is_plain: Whether an integer program has told that in which no version of a value is told.
+        plain: The same by an integer program in which no value is told in full, if there was one.
     """
 
     def __init__(
@@ -130,7 +127,7 @@ class Reduced:
         self.passes_left = budget.passes
         self.found = first
         self.bound = 0.0
-        self.is_plain = False
+        self.plain: float | None = None
         self.read = deque[tuple[int, ...]](maxlen=_MIXED)
 
     def solve(
@@ -150,26 +147,30 @@ class Reduced:
         found = self.better(distances)
         self.bound = max(self.bound, self.messages.bound, found.bound)
         if any(distances.of_trees(self.graph, self.graph.links[number]) is None for number in in_full):
-            told = self.solved([np.array([way]) for way in found.ways], distances, in_full, self.each).found
-            found = told or (replace(found, seconds=math.inf) if proves else found)
+            found = self.told(found, distances, in_full) or (replace(found, seconds=math.inf) if proves else found)
         if not proves or self.is_near(found):
             return self.bounded(found)
         least = self.messages.of_ways()
         found = self.in_windows(found, least, distances, in_full)
         if self.is_near(found):
             return self.bounded(found)
-        self.each = self.each._replace(relaxes=found.seconds <= self.bound * (1 + _NEAR))
         limit = self.rounded_up(min(known, found.seconds))
         # where the bound is tight, the best is mostly among few ways of each node
         soon = None if in_full else self.among(self.few(least, _FEW[1]), distances, in_full)
         if soon is not None and self.is_near(soon):
             return self.bounded(soon)
         kept = _kept(least, limit)
-        if in_full and not self.is_plain:  # what is told makes it large: without that more is proven sometimes
-            self.is_plain = self.proves(kept, distances, (), limit) is not None
+        if in_full and self.plain is None:  # what is told makes it large: without that more is proven sometimes
+            plain = self.proves(kept, distances, (), limit)
+            self.plain = None if plain is None else plain.bound
+            told = self.told(plain, distances, in_full) if plain and math.isfinite(plain.seconds) else None
+            found = min([one for one in (found, told) if one], key=attrgetter("seconds"))
             if self.is_near(found):
                 return self.bounded(found)
-        some = self.proves(kept, distances, in_full, limit) or self.among_some(least, distances, in_full, limit)
+        # integer programs that tell less than messages do when nothing is told would not tell more of more
+        is_weak = self.plain is not None and self.plain < self.messages.bound
+        whole = None if is_weak else self.proves(kept, distances, in_full, limit)
+        some = whole or self.among_some(least, sum(map(len, kept)), distances, in_full, limit)
         best = min([one for one in (found, soon, some) if one], key=attrgetter("seconds"))
         return self.bounded(best) if math.isfinite(best.seconds) else None
 
@@ -186,6 +187,10 @@ class Reduced:
         """No less than so many seconds, added up in whatever order."""
         return seconds * (1 + _CLOSE) + 1e-12 * self.most
 
+    def told(self, found: Solution, distances: Distances, in_full: Collection[int]) -> Solution | None:
+        """The same choice with these links told in full; `None` where that is too much."""
+        return self.solved([np.array([way]) for way in found.ways], distances, in_full, self.each).found
+
     def in_windows(
         self, found: Solution, least: Sequence[Seconds], distances: Distances, in_full: Collection[int]
     ) -> Solution:
@@ -195,7 +200,7 @@ class Reduced:
             for window in windows([ways.size for ways in kept]):
                 own = [np.array([way]) for way in found.ways]
                 own[window.start : window.stop] = kept[window.start : window.stop]
-                limits = self.each._replace(relaxes=True, known=found.seconds, work=0)
+                limits = self.each._replace(known=found.seconds, work=0)
                 better = self.solved(own, distances, in_full, limits).found
                 if better is not None and better.seconds < found.seconds:
                     found = better
@@ -215,7 +220,7 @@ class Reduced:
     def mixed(self, found: Solution, distances: Distances) -> Solution:
         """The best choice of which each way is one of what was found or read off lately."""
         kept = [np.unique(ways) for ways in zip(self.found, *self.read, strict=True)]
-        mixed = self.solved(kept, distances, (), self.each._replace(gap=_FAR, relaxes=True)).found
+        mixed = self.solved(kept, distances, (), self.each._replace(gap=_FAR)).found
         if mixed is not None:  # it knows nothing of trees
             mixed = self.again(mixed, distances)
         if mixed is None or mixed.seconds >= found.seconds:
@@ -274,11 +279,13 @@ class Reduced:
             return self.read_off(distances, onward=False)
 
     def among_some(
-        self, least: Sequence[Seconds], distances: Distances, in_full: Collection[int], known: float
+        self, least: Sequence[Seconds], ways: int, distances: Distances, in_full: Collection[int], known: float
     ) -> Solution | None:
-        """The best choice among ways of choices that may take least, and what was found: as many as may be."""
-        for most in _FEW:
-            among = self.among(self.few(least, most), distances, in_full, known)
+        """The best choice among ways of choices that may take least, and what was found: as many as may be, and fewer
+        than were too many.
+        """
+        for kept in (self.few(least, most) for most in _FEW):
+            among = self.among(kept, distances, in_full, known) if sum(map(len, kept)) < ways else None
             if among is not None:
                 return among
         return None
