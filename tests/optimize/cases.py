@@ -292,6 +292,24 @@ REASSOCIATED = {
         "dot dot broadcast_in_dim multiply negate transpose subtract all_reduce",
         is_exact=False,
     ),
+    "of a number in all places, and of a matrix": Case(
+        "all-reduce-reassociate",
+        function(
+            [*_BOTH[:2], 'v: tensor<16xf32> [{"x"}]'],
+            _WHOLE,
+            f"""
+            %0 = stablehlo.dot %v, %v «[], unreduced={{"x"}}» : (tensor<16xf32>, tensor<16xf32>) -> tensor<f32>
+            %1 = sdy.all_reduce {{"x"}} %0 «[]» : tensor<f32>
+            %2 = stablehlo.broadcast_in_dim %1, dims = [] «[{{}}, {{}}]» : (tensor<f32>) -> tensor<8x8xf32>
+            %3 = stablehlo.dot %a, %b «[{{}}, {{}}], unreduced={{"x"}}» : {_DOT}
+            %4 = sdy.all_reduce {{"x"}} %3 «[{{}}, {{}}]» : tensor<8x8xf32>
+            %5 = stablehlo.add %2, %4 «[{{}}, {{}}]» : tensor<8x8xf32>
+            return %5 : tensor<8x8xf32>
+            """,
+        ),
+        "dot broadcast_in_dim dot add all_reduce",
+        is_exact=False,
+    ),
     "of less, behind a slice of it": Case(
         "all-reduce-reassociate",
         function(

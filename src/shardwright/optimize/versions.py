@@ -37,7 +37,8 @@ def free_version(draft: Draft, value: int, layout: TensorSharding, before: Op, d
     is_moved = maker is not None and program.step(maker) is not None
     if maker is not None and is_moved and program.layout(maker.operands[0]) == layout:
         return maker.operands[0]
-    if maker is not None and not layout.partial and _is_fresh(maker) and layout.divides(program.type(value).dims):
+    is_fresh = maker is not None and not layout.partial and _is_fresh(maker) and not _reads_contributions(draft, maker)
+    if maker is not None and is_fresh and layout.divides(program.type(value).dims):
         return draft.compute(maker.signature, maker.operands, (layout,), before)[0]
     for one in known:
         cut = _slice(draft.layout(one), layout)
@@ -138,6 +139,12 @@ def _contributed(layout: TensorSharding, like: TensorSharding) -> TensorSharding
 def _is_fresh(op: Op) -> bool:
     """Whether any device can make any shard of what an op makes: a constant, an iota, a scalar in all places."""
     return facts_of(op.name).constant or is_scalar_expansion(op.signature)
+
+
+def _reads_contributions(draft: Draft, op: Op) -> bool:
+    """Whether what it makes is as partial as what it reads."""
+    layouts = map(draft.program.layout, op.operands)
+    return any(layout.partial for layout in layouts if layout is not None)
 
 
 @memoize

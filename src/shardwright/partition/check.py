@@ -25,7 +25,7 @@ from shardwright.partition.factors import factor_axes, tensor_sharding
 from shardwright.partition.free_axes import stays_within
 from shardwright.partition.localize.uneven import is_at_boundary
 from shardwright.partition.splits import counted_once, linear_operands, splits_of
-from shardwright.rules.traits import facts_of
+from shardwright.rules.traits import facts_of, is_scalar_expansion
 from shardwright.sharding import Partial, TensorSharding
 
 __all__ = ["check"]
@@ -180,9 +180,11 @@ class _Checker:
 def _why_not_local(signature: Signature, operands: tuple[Layout, ...], results: tuple[Layout, ...]) -> str | None:
     """Why an op without regions is not local whose tensors lie so; `None` where it is."""
     tensors = (*operands, *results)
-    if facts_of(signature.name).constant or _is_splat(signature):
+    if facts_of(signature.name).constant:
         is_partial = any(layout is not None and layout.partial for layout in tensors)
         return "a constant cannot be partial" if is_partial else None
+    if is_scalar_expansion(signature):  # split in any way
+        return _why_not_partial(signature, set(), operands, results)
     splits = splits_of(signature)
     if splits is None:
         is_split = any(layout is not None and not layout.is_replicated for layout in tensors)
@@ -233,7 +235,3 @@ def _same_partial(layout: TensorSharding, partial: set[Partial]) -> bool:
         == in_order(p.axis for p in partial if p.kind == kind)
         for kind in kinds
     )
-
-
-def _is_splat(signature: Signature) -> bool:
-    return signature.name == "stablehlo.broadcast_in_dim" and signature.operands[0].rank == 0
