@@ -102,6 +102,14 @@ def test_what_is_not_found_in_time_is_not_there(monkeypatch: pytest.MonkeyPatch)
     assert minimum(costs, 60, rows, 1e-2, 1)[0] is None
 
 
+@pytest.mark.parametrize("relaxes", [True, False])
+def test_where_rounding_leads_astray_nothing_is_found(monkeypatch: pytest.MonkeyPatch, relaxes: bool) -> None:
+    """HiGHS ended with an error in a program of Gromov-Wasserstein distances: "Solve error"."""
+    monkeypatch.setattr(highspy.Highs, "run", lambda _: highspy.HighsStatus.kError)
+    found = _cheapest_cover(relaxes)
+    assert found is None or (found.costs == math.inf and found.bound <= 0.0)
+
+
 def test_nothing_is_printed_and_threads_of_others_do_not_matter(capfd: pytest.CaptureFixture[str]) -> None:
     highspy.Highs.resetGlobalScheduler(True)  # the first who runs says how many threads there are
     other = highspy.Highs()

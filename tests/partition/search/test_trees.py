@@ -113,8 +113,10 @@ def test_all_that_looks_at_a_value_takes_its_trees(seed: int) -> None:
         before, around = solution_of(choices, ways, distances, 0.0), Around(choices, ways, distances)
         number = {id(link): place for place, link in enumerate(choices.links)}
         for link in told:
-            arcs = distances.arcs(choices, link, ways)
-            taken = sum([distances(link.type, *arc) for arc in arcs])
+            tree = distances.tree(choices, link, ways)
+            assert tree is not None
+            taken = sum([distances(link.type, *arc) for arc in tree.arcs])
+            assert tree.seconds == pytest.approx(taken)
             assert before.links[number[id(link)]] == pytest.approx(taken)
             for node in {link.maker[0], *[node for node, _ in link.readers]}:
                 others = around.seconds(node)
@@ -123,6 +125,33 @@ def test_all_that_looks_at_a_value_takes_its_trees(seed: int) -> None:
                     assert after.seconds - before.seconds == pytest.approx(seconds, rel=1e-6, abs=1e-15)
         bound = Messages(choices, 1.0).least(distances, 4)
         assert bound <= before.seconds * (1 + 1e-9)
+
+
+def test_the_tree_of_a_choice_leads_to_all_that_read_a_value() -> None:
+    assert sum(map(_trees_that_lead_to_several, range(8))) > 20
+
+
+def _trees_that_lead_to_several(seed: int) -> int:
+    """They take no more than leading to each by itself, and no less than what the dearest does by way of any layout."""
+    with sw.Session(hardware=SCALED):
+        graph = ready(small_program(seed))
+        choices = choice_graph(graph, decide(graph), times_run(graph))
+        distances, rng, several = Distances(SCALED, choices), Random(seed), 0
+        for link in choices.links * 8:
+            ways = [rng.randrange(len(node.seconds)) for node in choices.nodes]
+            first, *others = dict.fromkeys(choices.layout(end, ways) for end in (link.maker, *link.readers))
+            tree = distances.tree(choices, link, ways)
+            assert tree is not None
+            made = {first}
+            for before, after in tree.arcs:
+                assert before in made
+                made.add(after)
+            assert made.issuperset(others)
+            arcs = [distances(link.type, *arc) for arc in tree.arcs]
+            assert tree.seconds == pytest.approx(sum(arcs), abs=1e-15)
+            assert tree.seconds <= sum([distances(link.type, first, other) for other in others]) * (1 + 1e-9)
+            several += len(others) > 1
+    return several
 
 
 @pytest.mark.parametrize("name", ["convolutional_autoencoder", "multigrid"])

@@ -13,6 +13,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,13 +31,29 @@ from shardwright.partition.search.sets import MOST, Sets
 from shardwright.partition.search.trees import Together, Trees, are_few
 from shardwright.sharding import TensorSharding
 
-__all__ = ["Distances", "Versions"]
+__all__ = ["Distances", "Tree", "Versions"]
 
 Versions = Together | Sets
 """What all versions of a value take: by the layouts at all of its ends, or by which are read at all."""
 
 _AT_ONCE = 1 << 20
 """How many entries of a table are told at once: what that takes on the way stays small."""
+
+
+_TOGETHER = 7
+"""In how many layouts a value may be read for all of its versions to be told where they are chosen."""
+
+
+class Tree(NamedTuple):
+    """How the versions of a value are made.
+
+    Attributes:
+        seconds: What all of them take.
+        arcs: Each with what it is made of, which comes first.
+    """
+
+    seconds: float
+    arcs: tuple[tuple[TensorSharding, TensorSharding], ...]
 
 
 @dataclass(slots=True)
@@ -154,14 +171,21 @@ class Distances:
         sizes = [len(graph.slot(end).layouts) for end in (link.maker, *link.readers)]
         return layouts <= MOST or are_few(layouts, sizes)
 
-    def arcs(
-        self, graph: ChoiceGraph, link: Link, ways: Sequence[int]
-    ) -> tuple[tuple[TensorSharding, TensorSharding], ...]:
-        """The versions that are made of a value of which all are told, each with what it is made of."""
+    def tree(self, graph: ChoiceGraph, link: Link, ways: Sequence[int]) -> Tree | None:
+        """The versions of a value that are made where every way is chosen; `None` of one that is read in other regions
+        than that in which it is made, or in a great many layouts.
+        """
+        ends = (link.maker, *link.readers)
+        scopes = {graph.slot(end).scope for end in ends}
+        first, *others = dict.fromkeys([graph.layout(end, ways) for end in ends])
+        if len(scopes) > 1 or len(others) > _TOGETHER:
+            return None
         trees, numbers = self._trees_of(graph, link)
-        made, *read = [numbers[graph.layout(end, ways)] for end in (link.maker, *link.readers)]
-        layouts = list(numbers)
-        return tuple([(layouts[before], layouts[after]) for before, after in trees.arcs(made, read)])
+        layouts, made = list(numbers), numbers[first]
+        arcs = trees.arcs(made, [numbers[layout] for layout in others])
+        seconds = sum([float(trees.seconds[arc]) for arc in arcs])
+        runs = graph.scopes[scopes.pop()].runs
+        return Tree(runs * seconds, tuple([(layouts[before], layouts[after]) for before, after in arcs]))
 
     def _trees_of(self, graph: ChoiceGraph, link: Link) -> tuple[Trees, Mapping[TensorSharding, int]]:
         layouts = self._by_all(graph, link)

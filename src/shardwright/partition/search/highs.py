@@ -108,8 +108,7 @@ def _in_whole_numbers(program: highspy.HighsLp, gap: float, nodes: int, most: fl
         event.data_in.user_interrupt = next(looks) > _FIRST_LOOKS + _LOOKS * nodes
 
     solver.cbMipInterrupt.subscribe(go_on)
-    done = solver.passModel(program), solver.run()
-    assert highspy.HighsStatus.kError not in done, "HiGHS takes any program whose rows are numbers"
+    _run(solver, program)
     info, taken = solver.getInfo(), _iterations(solver)
     if info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
         is_proven = solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible
@@ -125,8 +124,7 @@ def _near(program: highspy.HighsLp, whole: int, gap: float, nodes: int, most: fl
     of which this is the simplest: what a relaxation does not use at all is left out.
     """
     solver = _solver({"solve_relaxation": True, "dual_feasibility_tolerance": _EXACT})
-    done = solver.passModel(program), solver.run()
-    assert highspy.HighsStatus.kError not in done, "HiGHS takes any program whose rows are numbers"
+    _run(solver, program)
     values, taken = np.array(solver.getSolution().col_value), _iterations(solver)
     if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
         return None, taken
@@ -142,6 +140,13 @@ def _near(program: highspy.HighsLp, whole: int, gap: float, nodes: int, most: fl
     is_near = found is not None and found.costs <= least * (1 + gap)
     will_do = is_near or (found is not None and nodes < _PARTS)
     return found._replace(bound=least) if found is not None and will_do else None, taken + more
+
+
+def _run(solver: highspy.Highs, program: highspy.HighsLp) -> None:
+    """Solve a program, as far as it can be: where rounding leads astray there is no solution."""
+    taken = solver.passModel(program)
+    assert taken != highspy.HighsStatus.kError, "HiGHS takes any program whose rows are numbers"
+    solver.run()
 
 
 def _iterations(solver: highspy.Highs) -> int:

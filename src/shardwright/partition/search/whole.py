@@ -9,7 +9,7 @@ integer program alone; and it is chosen again, until what was chosen takes what 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from shardwright.cost.hardware import current_hardware
@@ -26,7 +26,7 @@ from shardwright.partition.search.chosen import Solution, solution_of
 from shardwright.partition.search.decided import decided_ways
 from shardwright.partition.search.distances import Distances
 from shardwright.partition.search.folded import Bounds, folded
-from shardwright.partition.search.graph import End
+from shardwright.partition.search.graph import ChoiceGraph, End
 from shardwright.partition.search.held import NOTHING_HELD, Held, Most, held_by
 from shardwright.partition.search.in_front import made_in_front
 from shardwright.partition.search.lifted import lifted, settled
@@ -131,6 +131,7 @@ class _Choosing:
         self.folded = folded(self.choices, budget.whole, budget.nodes, budget.apart)
         self.distances = Distances(self.hardware, self.folded.graph)
         self.in_full: set[int] = set()  # of the folded graph
+        self.short: set[int] = set()  # of it, those of which too little was thought
         first_nodes = map(self.choices.node, self.folded.first)
         ways = self.folded.of_first(decided_ways(first_nodes, decided.of_op))
         self.reduced = Reduced(self.folded.graph, ways, self.first, budget, self.folded.is_whole)
@@ -213,9 +214,8 @@ class _Choosing:
         """What is read off the messages of all nodes, made better node by node."""
         graph, least = self.choices.graph, _ROUNDED * self.first
         ways = improved(graph, messages.chosen(), self.distances, least)
-        told = [(number, link) for number, link in enumerate(graph.links) if link.value in self.distances.told]
-        arcs = {number: self.distances.arcs(graph, link, ways) for number, link in told}
-        return replace(solution_of(graph, ways, self.distances, self.best.bound), arcs=arcs)
+        solution = solution_of(graph, ways, self.distances, self.best.bound)
+        return self.with_trees(graph, solution, [n for n, link in enumerate(self.folded.link_of) if link in self.short])
 
     @property
     def is_done(self) -> bool:
@@ -231,11 +231,17 @@ class _Choosing:
 
     def learns_from(self, folded: Solution, in_full: bool = True) -> bool:
         """Decide what was chosen, keep it if it is the best by now, and tell whether more is known of what it takes."""
-        solution, before = self.folded.unfolded(self.with_arcs(folded)), self.found
-        taken = self.tries(solution, self.is_likely_last(folded))
+        known = self.with_trees(self.folded.graph, folded, self.short)
+        solution, before = self.folded.unfolded(known), self.found
+        taken = self.tries(solution, self.is_likely_last(known))
         if self.found is not before:
             self.ways = folded.ways
-        return taken is not None and self.is_mended(solution, taken, in_full)
+        if taken is None:
+            return False
+        thought = zip(known.links, folded.links, strict=True)  # when it was looked for
+        short = {number for number, (now, then) in enumerate(thought) if now > then + _ROUNDED * self.first}
+        tells = [self.tells(number, in_full) for number in sorted(short - self.in_full)]
+        return self.is_mended(solution, taken, in_full) or any(tells)
 
     def tries(self, solution: Solution, is_told: bool) -> Mapping[int, float] | None:
         """Decide what was chosen, keep it if it is the best by now, and tell what values take by it; `None` where an op
@@ -305,12 +311,17 @@ class _Choosing:
         behind = reduced_behind(self.choices, solution.ways, made_of)
         return Given(ways, ahead, self.carried(solution), made_of, behind, is_told)
 
-    def with_arcs(self, folded: Solution) -> Solution:
-        """What was chosen of the folded graph, with how those values are brought of which all versions are told."""
-        graph = self.folded.graph
-        told = [number for number in self.in_full if graph.links[number].value in self.distances.told]
-        arcs = {number: self.distances.arcs(graph, graph.links[number], folded.ways) for number in told}
-        return replace(folded, arcs={**arcs, **folded.arcs})
+    def with_trees(self, graph: ChoiceGraph, solution: Solution, short: Iterable[int]) -> Solution:
+        """What was chosen of a graph, with how those values are brought of which too little was thought."""
+        links, arcs, more = list(solution.links), dict(solution.arcs), 0.0
+        for number in short:
+            link = graph.links[number]
+            found = None if number in arcs else self.distances.tree(graph, link, solution.ways)
+            if found is not None:
+                arcs[number] = found.arcs
+                more += link.times * max(found.seconds - links[number], 0.0)
+                links[number] = max(found.seconds, links[number])
+        return replace(solution, links=tuple(links), arcs=arcs, seconds=solution.seconds + more)
 
     def carried(self, solution: Solution) -> dict[Op, tuple[Layout, ...]]:
         """How the values lie that loops carry round, and that wait for each other."""
@@ -362,10 +373,14 @@ class _Choosing:
         return mended
 
     def tells(self, number: int, in_full: bool) -> bool:
-        """Whether a link of the folded graph is told in full from now on: one of few ends is by messages, too."""
+        """Whether more is told of a link of the folded graph from now on: in full, one of few ends by messages, too, or
+        where it is chosen only.
+        """
         graph, link_of = self.folded.graph, self.folded.link_of
         values = [value for value, link in zip(self.choices.values, link_of, strict=True) if link == number]
         is_told = self.distances.tells(graph, graph.links[number], values) or in_full
+        is_new = number not in self.short
+        self.short.add(number)
         if is_told:
             self.in_full.add(number)
-        return is_told
+        return is_told or is_new
