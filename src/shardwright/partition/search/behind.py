@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from operator import attrgetter
 
 import numpy as np
@@ -25,7 +25,13 @@ def reduced_behind(
         made_of: Versions, with the one that each is to be made of.
     """
     found = dict[int, TensorSharding]()
-    kinds = [number for number, kind in enumerate(choices.kinds) if _may_be_reduced(kind)]
+    lying = {id(place.layouts): place.layouts for kind in choices.kinds for place in kind.places}  # most lie alike
+    reduced = {
+        key for key, layouts in lying.items() if any(layout.partial and _is_reduced(layout) for layout in layouts)
+    }
+    if not reduced:
+        return found
+    kinds = [number for number, kind in enumerate(choices.kinds) if _is_among(kind, reduced)]
     for node in np.flatnonzero(np.isin(choices.kind_of, kinds)).tolist():
         for link in choices.ends.links[choices.ends.of_node(node)].tolist():
             maker, *readers = choices.ends_of(link)
@@ -39,8 +45,8 @@ def reduced_behind(
     return found
 
 
-def _may_be_reduced(kind: Kind) -> bool:
-    return bool(kind.ways) and any(_is_reduced(layout) for place in kind.places for layout in place.layouts)
+def _is_among(kind: Kind, lying: Container[int]) -> bool:
+    return bool(kind.ways) and any(id(place.layouts) in lying for place in kind.places)
 
 
 def _is_reduced(layout: TensorSharding) -> bool:
