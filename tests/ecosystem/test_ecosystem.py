@@ -2,7 +2,8 @@
 
 What is not installed is skipped and said; `-m long` has those that take long to compile. The libraries are no
 dependency of ours: `pip install flax optax equinox dm-haiku diffrax optimistix lineax numpyro jaxopt jraph distrax chex`
-has them.
+has most of them, and `pip install blackjax flowjax evosax mctx rlax tensorflow-probability ott-jax e3nn-jax tinygp dynamax
+jax-md jax-cfd jaxlie interpax` the others.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from tests.ecosystem import (  # noqa: F401  # they register their programs
     losses,
     models,
     nnx_models,
+    sampling,
+    science,
     solvers,
     training,
 )
@@ -75,5 +78,5 @@ def test_a_program_of_the_ecosystem(name: str) -> None:
 
 
 def test_there_are_many() -> None:
-    assert len(PROGRAMS) >= 96
-    assert sum(not entry.is_long for entry in PROGRAMS.values()) >= 38
+    assert len(PROGRAMS) >= 115
+    assert sum(not entry.is_long for entry in PROGRAMS.values()) >= 48
