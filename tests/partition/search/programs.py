@@ -6,7 +6,7 @@ import functools
 import random
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,9 +19,25 @@ from shardwright.partition.decide import decide
 from shardwright.partition.late_rows import with_late_rows
 from shardwright.partition.padding import pad_uneven, with_stated_boundary
 from shardwright.partition.rolls import with_rolls
+from shardwright.partition.search.best import BUDGETS
+from shardwright.partition.search.build import choice_graph
+from shardwright.partition.search.chosen import Solution, solution_of
+from shardwright.partition.search.distances import Distances
+from shardwright.partition.search.integer import Limits, solve
+from shardwright.partition.search.reduced import Reduced
+from shardwright.partition.search.total import times_run
 from shardwright.program import Plan
 
-__all__ = ["SCALED", "branching_program", "ready", "region_program", "repeated_program", "small_program"]
+__all__ = [
+    "SCALED",
+    "Begun",
+    "begun",
+    "branching_program",
+    "ready",
+    "region_program",
+    "repeated_program",
+    "small_program",
+]
 
 SCALED = replace(TPU_V5P, start_seconds=TPU_V5P.start_seconds / 1000)
 """Programs of tests are a thousand times smaller than those that they stand for."""
@@ -33,6 +49,26 @@ def ready(plan: Plan) -> Graph:
     """The program of a plan as `materialize` decides it."""
     graph = pad_uneven(with_cut_pads(with_rolls(with_stated_boundary(plan.graph, plan.annotated)))).graph
     return with_late_rows(graph, decide(graph))
+
+
+class Begun(NamedTuple):
+    """A small program of which one choice is known, each node having its first way, and what the best one takes."""
+
+    reduced: Reduced
+    distances: Distances
+    found: Solution
+    best: Solution
+
+
+def begun(seed: int) -> Begun:
+    """A random one, in a session on hardware that is `SCALED`."""
+    graph = ready(small_program(seed))
+    choices, distances = choice_graph(graph, decide(graph), times_run(graph)), Distances(SCALED)
+    found = solution_of(choices, (0,) * len(choices.nodes), distances, 0.0)
+    all_of_it = Limits(entries=10_000_000, gap=1e-6, work=1_000_000_000)
+    best, _ = solve(choices, distances, (), found.seconds, all_of_it)
+    assert best is not None
+    return Begun(Reduced(choices, found.ways, found.seconds, BUDGETS["default"]), distances, found, best)
 
 
 def _function(rng: random.Random) -> Callable[..., Any]:

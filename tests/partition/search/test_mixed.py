@@ -13,24 +13,16 @@ from shardwright.partition.search.best import BUDGETS
 from shardwright.partition.search.build import choice_graph
 from shardwright.partition.search.chosen import solution_of
 from shardwright.partition.search.distances import Distances
-from shardwright.partition.search.integer import Limits, solve
+from shardwright.partition.search.integer import solve
 from shardwright.partition.search.reduced import Reduced
 from shardwright.partition.search.total import times_run
-from tests.partition.search.programs import SCALED, ready, small_program
-
-ALL = Limits(entries=10_000_000, gap=1e-6, work=1_000_000_000)
+from tests.partition.search.programs import SCALED, begun, ready, small_program
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_the_best_is_mixed_of_choices_that_are_right_somewhere(seed: int) -> None:
     with Session(hardware=SCALED):
-        graph = ready(small_program(seed))
-        choices, distances = choice_graph(graph, decide(graph), times_run(graph)), Distances(SCALED)
-        first = (0,) * len(choices.nodes)
-        found = solution_of(choices, first, distances, 0.0)
-        best, _ = solve(choices, distances, (), found.seconds, ALL)
-        assert best is not None
-        reduced = Reduced(choices, first, found.seconds, BUDGETS["default"])
+        reduced, distances, found, best = begun(seed)
         even, odd = (
             tuple([way if number % 2 == half else 0 for number, way in enumerate(best.ways)]) for half in (0, 1)
         )
@@ -39,7 +31,7 @@ def test_the_best_is_mixed_of_choices_that_are_right_somewhere(seed: int) -> Non
         mixed = reduced.mixed(found, distances)
     assert mixed.seconds == pytest.approx(best.seconds, rel=1e-3)
     assert mixed.ways == reduced.found
-    assert all(way in some for way, *some in zip(mixed.ways, first, even, odd, strict=True))
+    assert all(way in some for way, *some in zip(mixed.ways, found.ways, even, odd, strict=True))
     assert mixed.bound == found.bound
     assert reduced.left == left
 

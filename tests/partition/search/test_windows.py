@@ -8,19 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardwright.memo import Session
-from shardwright.partition.decide import decide
 from shardwright.partition.search import windows as module
-from shardwright.partition.search.best import BUDGETS
-from shardwright.partition.search.build import choice_graph
 from shardwright.partition.search.chosen import solution_of
-from shardwright.partition.search.distances import Distances
-from shardwright.partition.search.integer import Limits, solve
-from shardwright.partition.search.reduced import Reduced
-from shardwright.partition.search.total import times_run
 from shardwright.partition.search.windows import windows
-from tests.partition.search.programs import SCALED, ready, small_program
-
-ALL = Limits(entries=10_000_000, gap=1e-6, work=1_000_000_000)
+from tests.partition.search.programs import SCALED, begun
 
 
 @given(st.lists(st.integers(1, 40), min_size=60, max_size=400))
@@ -49,16 +40,10 @@ def test_nothing_is_chosen_in_windows_of_programs_with_few_ways_or_a_great_many(
 def test_what_is_chosen_in_windows_takes_no_more_than_before(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     monkeypatch.setattr(module, "_FEW", 0)
     with Session(hardware=SCALED):
-        graph = ready(small_program(seed))
-        choices, distances = choice_graph(graph, decide(graph), times_run(graph)), Distances(SCALED)
-        first = (0,) * len(choices.nodes)
-        found = solution_of(choices, first, distances, 0.0)
-        best, _ = solve(choices, distances, (), found.seconds, ALL)
-        assert best is not None
-        reduced = Reduced(choices, first, found.seconds, BUDGETS["default"])
+        reduced, distances, found, best = begun(seed)
         bound, left = reduced.messages.least(distances, 4), reduced.left
         better = reduced.in_windows(found, reduced.messages.of_ways(), distances, ())
-        told = solution_of(choices, better.ways, distances, 0.0)
+        told = solution_of(reduced.graph, better.ways, distances, 0.0)
     assert bound <= best.seconds * (1 + 1e-9)
     assert best.seconds * (1 - 1e-6) <= better.seconds <= found.seconds
     assert better.seconds == pytest.approx(told.seconds, rel=1e-6)
@@ -66,18 +51,12 @@ def test_what_is_chosen_in_windows_takes_no_more_than_before(monkeypatch: pytest
     assert reduced.left == left  # nothing that programs may take which prove
 
 
-def test_windows_find_what_no_node_by_itself_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Mostly they find the best of all: of eight programs all but few."""
+def test_windows_find_the_best_of_most_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_FEW", 0)
     found = list[float]()
     for seed in range(8):
         with Session(hardware=SCALED):
-            graph = ready(small_program(seed))
-            choices, distances = choice_graph(graph, decide(graph), times_run(graph)), Distances(SCALED)
-            start = solution_of(choices, (0,) * len(choices.nodes), distances, 0.0)
-            best, _ = solve(choices, distances, (), start.seconds, ALL)
-            assert best is not None
-            reduced = Reduced(choices, start.ways, start.seconds, BUDGETS["default"])
+            reduced, distances, start, best = begun(seed)
             reduced.messages.least(distances, 4)
             found.append(reduced.in_windows(start, reduced.messages.of_ways(), distances, ()).seconds / best.seconds)
     assert np.sort(found)[5] <= 1 + 1e-3

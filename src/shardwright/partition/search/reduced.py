@@ -1,9 +1,10 @@
 """The optimum of a choice graph, most of whose ways are left out before it is looked for.
 
 Messages say what choices with a way take at least. A choice is read off them; where some might take less, it is made
-better by forests, and by the best that can be mixed of the last ones that were read: each is right somewhere. No way
-that is bound to take more than what is found need be looked at: of those that are left, the optimum is that of all.
-Where that is too much to solve, few ways of each node are looked at, with the bound of the messages.
+better by forests, by the best that can be mixed of the last ones that were read, each of which is right somewhere, and
+by the best in windows. No way that is bound to take more than what is found need be looked at: of those that are left,
+the optimum is that of all. Where that is too much to solve, few ways of each node are looked at, with the bound of the
+messages.
 
 Source: of mixing choices, Lempitsky, Rother, Roth and Blake, "Fusion Moves for Markov Random Field Optimization"
 (2010).
