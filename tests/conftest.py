@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.fork_server import end_servers, forked_children
 from tests.jaxlib_differences import INSTALLED, expected_failure
@@ -17,6 +18,9 @@ STARTING = ("test_execute.py", "test_process.py")
 """Files of tests for which processes are started as users' are."""
 OPTIMIZES = "--xla_backend_optimization_level"
 """The flag of XLA by which LLVM optimizes more or less."""
+
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")  # what else runs on a machine is no failure of a test
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -83,6 +83,22 @@ def test_in_few_parts_what_relaxations_use_will_do() -> None:
     assert proven.bound == pytest.approx(2.0)
 
 
+@pytest.mark.parametrize("gap", [1e-6, 1e-2, 0.1, 0.2])
+def test_only_what_costs_less_by_most_of_the_gap_is_looked_for_among_all(gap: float) -> None:
+    """Seven corners in a circle cover its sides by four of them, halves by three and a half; by 4.5, one costs more."""
+    numbers, variables = np.repeat(np.arange(7), 2), np.array([[side, (side + 1) % 7] for side in range(7)]).ravel()
+    rows = Rows(numbers, variables, np.ones(14), np.ones(7), np.full(7, np.inf))
+    costs = np.ones(7)
+    costs[0] = 1.5
+    near, _ = minimum(costs, 7, rows, gap, 1_000, relaxes=True)
+    best, _ = minimum(costs, 7, rows, 1e-9, 1_000)
+    assert near is not None
+    assert best is not None
+    assert best.costs == best.bound == pytest.approx(4.0)
+    assert best.costs <= near.costs * (1 + 1e-9) <= near.bound * (1 + gap) * (1 + 1e-6)
+    assert near.bound <= best.costs * (1 + 1e-9)
+
+
 def test_where_nothing_fulfils_the_rows_there_is_none() -> None:
     rows = Rows(np.array([0]), np.array([0]), np.array([1.0]), np.array([-2.0]), np.array([-1.0]))
     assert minimum(np.array([1.0]), 1, rows, 1e-6, 1_000)[0] is None

@@ -10,8 +10,15 @@ from hypothesis import strategies as st
 from shardwright.memo import Session
 from shardwright.partition.search import windows as module
 from shardwright.partition.search.chosen import solution_of
+from shardwright.partition.search.distances import Distances
+from shardwright.partition.search.reduced import Asked, Reduced
 from shardwright.partition.search.windows import windows
 from tests.partition.search.programs import SCALED, begun
+
+
+def asked(reduced: Reduced, distances: Distances) -> Asked:
+    """Nothing told in full, and nothing known but what messages tell."""
+    return Asked(distances, (), np.inf, reduced.messages.of_ways())
 
 
 @given(st.lists(st.integers(1, 40), min_size=60, max_size=400))
@@ -42,7 +49,7 @@ def test_what_is_chosen_in_windows_takes_no_more_than_before(monkeypatch: pytest
     with Session(hardware=SCALED):
         reduced, distances, found, best = begun(seed)
         bound, left = reduced.messages.least(distances, 4), reduced.left
-        better = reduced.in_windows(found, reduced.messages.of_ways(), distances, ())
+        better = reduced.in_windows(found, asked(reduced, distances))
         told = solution_of(reduced.graph, better.ways, distances, 0.0)
     assert bound <= best.seconds * (1 + 1e-9)
     assert best.seconds * (1 - 1e-6) <= better.seconds <= found.seconds
@@ -58,5 +65,5 @@ def test_windows_find_the_best_of_most_programs(monkeypatch: pytest.MonkeyPatch)
         with Session(hardware=SCALED):
             reduced, distances, start, best = begun(seed)
             reduced.messages.least(distances, 4)
-            found.append(reduced.in_windows(start, reduced.messages.of_ways(), distances, ()).seconds / best.seconds)
+            found.append(reduced.in_windows(start, asked(reduced, distances)).seconds / best.seconds)
     assert np.sort(found)[5] <= 1 + 1e-3

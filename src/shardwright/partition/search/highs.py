@@ -14,6 +14,9 @@ from shardwright.partition.search.all_ways import Numbers, Seconds
 
 __all__ = ["Minimum", "Rows", "minimum"]
 
+Options = Mapping[str, bool | float | str]
+"""Options of HiGHS."""
+
 LONGEST = 120.0
 """Seconds after which what was found is taken, as a last resort: what ends a search otherwise is counted, and the same
 wherever and beside whatever it runs.
@@ -38,6 +41,18 @@ _EXACT = 1e-10
 
 _PARTS = 8
 """With fewer parts, what relaxations use will do."""
+
+_AS_GOOD = 0.9
+"""What part of how far what is found may be from what is proven is as good: only for what costs less by that are all
+variables looked at, which is proven the sooner.
+"""
+
+_KNOWN = {f"mip_heuristic_run_{name}": False for name in ("rins", "rens", "root_reduced_cost")} | {
+    "mip_allow_restart": False
+}
+"""Options of HiGHS by which it looks for what is good, and begins anew with what that tells: half of the time and more,
+where something good is known.
+"""
 
 
 class Rows(NamedTuple):
@@ -86,22 +101,30 @@ def minimum(
             too.
         relaxes: Whether any numbers are looked for first: where those that cost least are whole, or the best whole ones
             among variables that they use are near enough, that is all, and takes half as long, or a fifth.
-        most: What they may cost: values that cost more are not looked for.
+        most: What they may cost: values that cost more are not looked for; nor those that cost less by less than most
+            of the gap, once all variables are looked at because what some of them make is not near enough.
 
     Returns:
         The values, `None` where there are none, or none were found in time; and the iterations, the same everywhere.
     """
     program = _program(costs, whole, rows)
-    near, taken = _near(program, whole, gap, nodes, most) if relaxes else (None, 0)
-    if near is not None:
+    near, taken, will_do = _near(program, whole, gap, nodes, most) if relaxes else (None, 0, False)
+    if will_do:
         return near, taken
-    found, more = _in_whole_numbers(program, gap, nodes, most)
-    return found, taken + more
+    if near is None:
+        found, more = _in_whole_numbers(program, gap, nodes, most)
+        return found, taken + more
+    known = min(near.costs, most)
+    options = _KNOWN if math.isfinite(known) else {}
+    found, more = _in_whole_numbers(program, gap, nodes, known / (1 + _AS_GOOD * gap), options)
+    return near if found is None else _better(near, found), taken + more
 
 
-def _in_whole_numbers(program: highspy.HighsLp, gap: float, nodes: int, most: float) -> tuple[Minimum | None, int]:
+def _in_whole_numbers(
+    program: highspy.HighsLp, gap: float, nodes: int, most: float, options: Options | None = None
+) -> tuple[Minimum | None, int]:
     """What costs the least with those variables whole numbers that are to be; see `minimum`."""
-    solver = _solver({"mip_rel_gap": gap, "mip_max_nodes": nodes, "objective_bound": most})
+    solver = _solver({"mip_rel_gap": gap, "mip_max_nodes": nodes, "objective_bound": most, **(options or {})})
     looks = itertools.count(1)
 
     def go_on(event: Any) -> None:
@@ -110,15 +133,18 @@ def _in_whole_numbers(program: highspy.HighsLp, gap: float, nodes: int, most: fl
     solver.cbMipInterrupt.subscribe(go_on)
     _run(solver, program)
     info, taken = solver.getInfo(), _iterations(solver)
+    is_infeasible = solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible
+    bound = most if is_infeasible else min(info.mip_dual_bound, most)
     if info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
-        is_proven = solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible
-        bound = most if is_proven else min(info.mip_dual_bound, most)
         return Minimum(np.zeros(program.num_col_), math.inf, bound) if math.isfinite(bound) else None, taken
-    return Minimum(np.array(solver.getSolution().col_value), info.objective_function_value, info.mip_dual_bound), taken
+    return Minimum(np.array(solver.getSolution().col_value), info.objective_function_value, bound), taken
 
 
-def _near(program: highspy.HighsLp, whole: int, gap: float, nodes: int, most: float) -> tuple[Minimum | None, int]:
-    """What costs the least of variables that are used where none need be a whole number; `None` if less might.
+def _near(
+    program: highspy.HighsLp, whole: int, gap: float, nodes: int, most: float
+) -> tuple[Minimum | None, int, bool]:
+    """What costs the least of variables that are used where none need be a whole number, the iterations, and whether
+    that will do.
 
     Source: Danna, Rothberg and Le Pape, "Exploring relaxation induced neighborhoods to improve MIP solutions" (2005),
     of which this is the simplest: what a relaxation does not use at all is left out.
@@ -127,19 +153,26 @@ def _near(program: highspy.HighsLp, whole: int, gap: float, nodes: int, most: fl
     _run(solver, program)
     values, taken = np.array(solver.getSolution().col_value), _iterations(solver)
     if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
-        return None, taken
+        return None, taken, False
     least = solver.getInfo().objective_function_value
     if least > most:
-        return Minimum(values, math.inf, least), taken
+        return Minimum(values, math.inf, least), taken, True
     if np.abs(values[:whole] - values[:whole].round()).max(initial=0.0) <= _WHOLE:
-        return Minimum(values, least, least), taken
+        return Minimum(values, least, least), taken, True
     upper = program.col_upper_
     program.col_upper_ = np.concatenate([np.where(values[:whole] > _WHOLE, np.inf, 0.0), upper[whole:]])
     found, more = _in_whole_numbers(program, gap, nodes, most)
     program.col_upper_ = upper
-    is_near = found is not None and found.costs <= least * (1 + gap)
-    will_do = is_near or (found is not None and nodes < _PARTS)
-    return found._replace(bound=least) if found is not None and will_do else None, taken + more
+    if found is None:
+        return None, taken + more, False
+    will_do = found.costs <= least * (1 + gap) or nodes < _PARTS
+    return found._replace(bound=least), taken + more, will_do
+
+
+def _better(near: Minimum, found: Minimum) -> Minimum:
+    """What is known to be good, or what was found for less, with what was proven of both."""
+    best = found if found.costs < near.costs else near
+    return best._replace(bound=max(near.bound, min(found.bound, best.costs)))
 
 
 def _run(solver: highspy.Highs, program: highspy.HighsLp) -> None:
@@ -154,16 +187,16 @@ def _iterations(solver: highspy.Highs) -> int:
     return max(0, int(solver.getInfo().simplex_iteration_count))
 
 
-def _solver(options: Mapping[str, bool | float | str]) -> highspy.Highs:
+def _solver(options: Options) -> highspy.Highs:
     """HiGHS by itself, with these of its options."""
     solver = highspy.Highs()
-    own: dict[str, bool | float | str] = {
+    own: Options = {
         "output_flag": False,
         "parallel": "off",
         "presolve_rule_off": _BY_THE_CLOCK,
         "time_limit": LONGEST,
     }
-    for option, value in (own | dict(options)).items():
+    for option, value in {**own, **options}.items():
         solver.setOptionValue(option, value)
     return solver
 

@@ -22,16 +22,16 @@ from typing import NamedTuple
 import numpy as np
 
 from shardwright.partition.search.all_ways import Numbers, Seconds
-from shardwright.partition.search.around import Tables, improved
 from shardwright.partition.search.chosen import Solution, solution_of
 from shardwright.partition.search.distances import Distances
 from shardwright.partition.search.forests import Forests
 from shardwright.partition.search.graph import ChoiceGraph
 from shardwright.partition.search.integer import Limits, Taken, solve
 from shardwright.partition.search.messages import Messages
+from shardwright.partition.search.rest import Rest
 from shardwright.partition.search.windows import windows
 
-__all__ = ["Budget", "Reduced"]
+__all__ = ["Asked", "Budget", "Reduced"]
 
 _FIRST, _AGAIN = 6, 2
 """How many passes messages take, at first and after distances changed."""
@@ -44,8 +44,10 @@ _PROVEN, _NEARLY, _NEARER = 1e-8, 1e-4, 0.2
 choice is to be: passes rest then.
 """
 
-_FEW = 8, 4, 2
-"""How many ways of a node are looked at where all that may be the best are too many."""
+_FEW, _SMALL = (8, 4, 2), 2
+"""How many ways of a node are looked at where all that may be the best are too many, and how many times as many as the
+first of these are hardly more.
+"""
 
 _FAR, _MIXED = 0.02, 12
 """How much more than the bound has choices mixed, and how many of those that were read off last."""
@@ -99,6 +101,7 @@ class Reduced:
     Attributes:
         bound: What every choice takes at least, by what is known of distances, of which never less is known.
         plain: The same by an integer program in which no value is told in full, if there was one.
+        is_told_more: Whether integer programs that tell in full may tell more than is known.
     """
 
     def __init__(
@@ -118,7 +121,7 @@ class Reduced:
         self.messages = Messages(graph, 10 * most)
         self.passes = _FIRST
         self.forests: Forests | None = None
-        self.rest: _Rest | None = None
+        self.rest: Rest | None = None
         self.sweeps = budget.sweeps
         self.each = budget.each
         self.left = Taken(budget.all, budget.iterations)
@@ -129,6 +132,7 @@ class Reduced:
         self.found = first
         self.bound = 0.0
         self.plain: float | None = None
+        self.is_told_more = True
         self.read = deque[tuple[int, ...]](maxlen=_MIXED)
 
     def solve(
@@ -149,31 +153,13 @@ class Reduced:
         self.bound = max(self.bound, self.messages.bound, found.bound)
         if any(distances.of_trees(self.graph, self.graph.links[number]) is None for number in in_full):
             found = self.told(found, distances, in_full) or (replace(found, seconds=math.inf) if proves else found)
-        if not proves or self.is_near(found):
-            return self.bounded(found)
-        least = self.messages.of_ways()
-        found = self.in_windows(found, least, distances, in_full)
-        if self.is_near(found):
-            return self.bounded(found)
-        limit = self.rounded_up(min(known, found.seconds))
-        # where the bound is tight, the best is mostly among few ways of each node
-        soon = None if in_full else self.among(self.few(least, _FEW[1]), distances, in_full)
-        if soon is not None and self.is_near(soon):
-            return self.bounded(soon)
-        kept = _kept(least, limit)
-        if in_full and self.plain is None:  # what is told makes it large: without that more is proven sometimes
-            plain = self.proves(kept, distances, (), limit)
-            self.plain = None if plain is None else plain.bound
-            told = self.told(plain, distances, in_full) if plain and math.isfinite(plain.seconds) else None
-            found = min([one for one in (found, told) if one], key=attrgetter("seconds"))
-            if self.is_near(found):
-                return self.bounded(found)
-        # integer programs that tell less than messages do when nothing is told would not tell more of more
-        is_weak = self.plain is not None and self.plain < self.messages.bound
-        whole = None if is_weak else self.proves(kept, distances, in_full, limit)
-        some = whole or self.among_some(least, sum(map(len, kept)), distances, in_full, limit)
-        best = min([one for one in (found, soon, some) if one], key=attrgetter("seconds"))
-        return self.bounded(best) if math.isfinite(best.seconds) else None
+        if proves and not self.is_near(found):
+            asked = Asked(distances, in_full, known, self.messages.of_ways())
+            for step in (self.in_windows, self.among_few, self.plainly, self.wholly):
+                found = step(found, asked)
+                if self.is_near(found):
+                    break
+        return self.bounded(found) if math.isfinite(found.seconds) else None
 
     def is_near(self, found: Solution) -> bool:
         """Whether no choice takes much less."""
@@ -192,22 +178,58 @@ class Reduced:
         """The same choice with these links told in full; `None` where that is too much."""
         return self.solved([np.array([way]) for way in found.ways], distances, in_full, self.each).found
 
-    def in_windows(
-        self, found: Solution, least: Sequence[Seconds], distances: Distances, in_full: Collection[int]
-    ) -> Solution:
+    def in_windows(self, found: Solution, asked: Asked) -> Solution:
         """What was found, made better by the best choices in one window after the other, all else being as it is."""
         for _ in range(_SWEPT):
-            before, kept = found.seconds, _kept(least, self.rounded_up(found.seconds))
+            before, kept = found.seconds, _kept(asked.least, self.rounded_up(found.seconds))
             for window in windows([ways.size for ways in kept]):
                 own = [np.array([way]) for way in found.ways]
                 own[window.start : window.stop] = kept[window.start : window.stop]
                 limits = self.each._replace(known=found.seconds, work=0)
-                better = self.solved(own, distances, in_full, limits).found
-                if better is not None and better.seconds < found.seconds:
-                    found = better
+                found = _best(found, self.solved(own, asked.distances, asked.in_full, limits).found)
             if found.seconds > before * (1 - self.each.gap):
                 break
         return found
+
+    def among_few(self, found: Solution, asked: Asked) -> Solution:
+        """The best choice among few ways of each node, where nothing is told in full: mostly the best of all is there
+        where the bound is tight.
+        """
+        return found if asked.in_full else _best(found, self.among_some(asked, _FEW[1:]))
+
+    def plainly(self, found: Solution, asked: Asked) -> Solution:
+        """What is proven once by an integer program that tells nothing in full, and told in full then: what is told
+        makes it large, without that more is proven sometimes.
+        """
+        if not asked.in_full or self.plain is not None:
+            return found
+        limit = self.limit(found, asked)
+        plain = self.proves(_kept(asked.least, limit), asked.distances, (), limit)
+        self.plain = None if plain is None else plain.bound
+        told = self.told(plain, asked.distances, asked.in_full) if plain and math.isfinite(plain.seconds) else None
+        return _best(found, told)
+
+    def wholly(self, found: Solution, asked: Asked) -> Solution:
+        """What is proven by an integer program; where that is too much, the best among some ways of each node.
+
+        Those that tell less than messages do when nothing is told would not tell more of more, unless they are small;
+        and one that told in full tells nothing new would not tell more the next time.
+        """
+        if not self.is_told_more:
+            return found
+        limit, before = self.limit(found, asked), self.bound
+        kept = _kept(asked.least, limit)
+        ways, few = sum(map(len, kept)), _FEW[0] * len(kept)
+        is_weak = self.plain is not None and self.plain < self.messages.bound
+        whole = None if is_weak and ways > _SMALL * few else self.proves(kept, asked.distances, asked.in_full, limit)
+        if whole is not None:
+            self.is_told_more = not asked.in_full or self.bound > before
+            return _best(found, whole)
+        return _best(found, self.among_some(asked, _FEW if asked.in_full else _FEW[:1], ways, limit))
+
+    def limit(self, found: Solution, asked: Asked) -> float:
+        """Seconds: choices that take more are not looked for."""
+        return self.rounded_up(min(asked.known, found.seconds))
 
     def proves(
         self, kept: Sequence[Numbers], distances: Distances, in_full: Collection[int], limit: float
@@ -235,7 +257,7 @@ class Reduced:
         self.passes_left -= self.passes * self.ways
         self.passes = _AGAIN
         if self.rest is None or self.rest.distances is not distances or self.rest.changes != distances.changes:
-            self.rest = _Rest(self.graph, distances, _CLOSE * self.most, self.rest)
+            self.rest = Rest(self.graph, distances, _CLOSE * self.most, self.rest)
         chosen = self.messages.chosen()
         near = self.rest.from_start(chosen)
         if near.seconds > bound * (1 + self.proven):
@@ -280,13 +302,14 @@ class Reduced:
             return self.read_off(distances, onward=False)
 
     def among_some(
-        self, least: Sequence[Seconds], ways: int, distances: Distances, in_full: Collection[int], known: float
+        self, asked: Asked, sizes: Sequence[int], ways: float = math.inf, known: float = math.inf
     ) -> Solution | None:
-        """The best choice among ways of choices that may take least, and what was found: as many as may be, and fewer
-        than were too many.
+        """The best choice among ways of choices that may take least, and what was found: as many of each node as the
+        first of some numbers that is not too much, and fewer than so many together.
         """
-        for kept in (self.few(least, most) for most in _FEW):
-            among = self.among(kept, distances, in_full, known) if sum(map(len, kept)) < ways else None
+        for kept in (self.few(asked.least, most) for most in sizes):
+            is_less = sum(map(len, kept)) < ways
+            among = self.among(kept, asked.distances, asked.in_full, known) if is_less else None
             if among is not None:
                 return among
         return None
@@ -333,6 +356,22 @@ class Reduced:
         return _Solved(replace(found, ways=ways), taken)
 
 
+class Asked(NamedTuple):
+    """What is asked of a choice; see `Reduced.solve`.
+
+    Attributes:
+        distances: What redistributions take.
+        in_full: Links of which every version is told.
+        known: Seconds that some choice is known to take.
+        least: Of each node, what choices with each of its ways take at least.
+    """
+
+    distances: Distances
+    in_full: Collection[int]
+    known: float
+    least: Sequence[Seconds]
+
+
 class _Solved(NamedTuple):
     """The best choice among some, if one was found, and what that took."""
 
@@ -340,35 +379,9 @@ class _Solved(NamedTuple):
     taken: Taken
 
 
-class _Rest:
-    """Choices in which no single node takes less otherwise, by what is known of distances, by those they come from."""
-
-    def __init__(self, graph: ChoiceGraph, distances: Distances, least: float, before: _Rest | None) -> None:
-        """None yet.
-
-        Arguments:
-            graph: What there is to choose.
-            distances: What redistributions take.
-            least: Seconds below which a difference is none.
-            before: The same made before, when less was known of distances.
-        """
-        self.graph = graph
-        self.distances = distances
-        self.changes = distances.changes
-        self.least = least
-        is_same = before is not None and before.distances is distances
-        self.tables: Tables = before.tables if before is not None and is_same else Tables(graph, distances)
-        self.tables.forget_trees()
-        self.known: dict[tuple[int, ...], Solution] = {}
-
-    def from_start(self, ways: tuple[int, ...]) -> Solution:
-        """The one to which a choice comes; the bound is not that."""
-        if ways not in self.known:
-            at_rest = next(iter(self.known.values())).ways if self.known else None
-            end = improved(self.graph, ways, self.distances, self.least, self.tables, at_rest)
-            found = self.known.get(end) or solution_of(self.graph, end, self.distances, 0.0, self.tables)
-            self.known[ways] = self.known[end] = found
-        return self.known[ways]
+def _best(found: Solution, other: Solution | None) -> Solution:
+    """The one that takes less."""
+    return found if other is None or found.seconds <= other.seconds else other
 
 
 def _kept(least: Sequence[Seconds], most: float) -> list[Numbers]:
