@@ -19,7 +19,7 @@ from shardwright.cost.nodes import Spread, spread_of, spread_of_devices
 from shardwright.cost.overlap import Queue, Work, is_collective, overlapped_seconds, queue_of
 from shardwright.cost.price import Cost, talking_axes
 from shardwright.cost.torus import Torus, pairs_over, paths_of, paths_of_devices, torus_on
-from shardwright.ir.graph import Op
+from shardwright.ir.graph import Graph, Op
 from shardwright.ir.ops import MANUAL
 from shardwright.mesh import Mesh
 from shardwright.optimize.explicit import ExplicitProgram
@@ -30,7 +30,7 @@ from shardwright.rules.traits import facts_of
 from shardwright.sharding import TensorSharding, replicated
 from shardwright.steps import Send, Step
 
-__all__ = ["block_seconds", "is_collective", "is_less", "works_of"]
+__all__ = ["block_seconds", "is_collective", "is_less", "part_in_loops", "works_of"]
 
 _LEAST = 1e-9
 """What has to be saved of a time: less may be rounding."""
@@ -45,6 +45,14 @@ _AS_THEY_ARE: Mapping[int, int] = {}
 def block_seconds(program: ExplicitProgram, ops: Iterable[Op]) -> float:
     """The seconds that ops of a block take in this order, once."""
     return overlapped_seconds(itertools.chain.from_iterable(works_of(program, op) for op in ops))
+
+
+def part_in_loops(explicit: Graph) -> float:
+    """What part of its time an explicit program would take for the collectives in its loops by themselves."""
+    program, ops = ExplicitProgram(explicit), explicit.main.block.ops
+    loops = [work for op in ops if op.name == "stablehlo.while" for work in works_of(program, op)]
+    seconds = block_seconds(program, ops)
+    return sum(work.seconds for work in loops if work.queue is not Queue.COMPUTE) / seconds if seconds else 0.0
 
 
 def works_of(program: ExplicitProgram, op: Op) -> tuple[Work, ...]:

@@ -13,6 +13,10 @@ the largest: a stack of weights that is gathered in front of a loop takes hardly
 Where collectives stay as they are, that is looked at only where a search may have come to hold much more, or more than
 devices have room for.
 
+No tensor may be larger than op by op, so that stacks of weights are not gathered in front of a loop to spare the starts
+of collectives within. Where these take much of the time, it is searched without that limit as well, and what that comes
+to is taken if it is better: it may take a tenth of the time.
+
 Where nothing is to be traded for time (`lean`), what is brought out of loops may hold hardly more than within. What
 each op by itself comes to then says how much may be sent and held, and the fastest of what keeps to that is taken: what
 a search for less time comes to, or else one in which each tensor is hardly larger on a device than it is there, or else
@@ -21,6 +25,7 @@ each op by itself. What takes less than a seventh of the time may hold more for 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -41,11 +46,15 @@ __all__ = ["MadeExplicit", "made_explicit"]
 _ALONE = "each op is split by itself"
 _LEAN = "ops are split so that hardly more is held of any tensor than where each is split by itself"
 _WITHIN = "ops are split so that less is held of large tensors"
+_MORE = "ops are split so that more is held of large tensors"
 _PARTS = 2, 4, 16
 """What part of the largest tensor, or of the room that there is, may be held of any where devices lack room."""
 _FULL = 0.5
 """What part of the memory may be all of it, as versions of values and what is padded take some too."""
 _BESIDE = "beside what a search for less time came to"
+_WITHIN_LIMIT = "beside what a search came to in which no tensor may be larger than each op by itself has it"
+_MUCH = 0.2
+"""What part of the time collectives in loops take where more may be worth to be held in front of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +98,7 @@ def made_explicit(
     making = _Making(graph, annotated, optimize, to, clock, with_reasons)
     if effort == "lean":
         return _lean(making)
-    found = making.improved(making.explicit(effort))
+    found = making.with_more_held(effort, making.improved(making.explicit(effort)))
     searched = found.searched
     if searched is None or not searched.otherwise or (optimize == "off" and not _may_hold_much_more(searched)):
         return found
@@ -125,10 +134,10 @@ class _Making:
         with self.clock.stage("materialize"):
             return materialize(self.graph, self.annotated, effort, self.with_reasons, most_held)
 
-    def over_a_link(self, effort: str) -> Explicit:
+    def over_a_link(self, effort: str, most_held: float | None = None) -> Explicit:
         """The same, decided as if devices had one link each."""
         with current_session().on(current_hardware().with_a_link()):
-            return self.explicit(effort)
+            return self.explicit(effort, most_held)
 
     def improved(self, explicit: Explicit, *, hoists: bool = True, orders: int | None = None) -> MadeExplicit:
         """Its collectives made better, and brought out of loops, where that is asked for; by other orders of ops, it
@@ -146,6 +155,19 @@ class _Making:
             names = [one.name for one in optimizations() if hoists or one.name != HOISTING]
             made = improve(explicit.graph, names, exact=self.optimize == "exact", orders=orders, manual=manual)
         return MadeExplicit(made.graph, *found[1:], made.improvements, explicit.reasons, made.seconds)
+
+    def with_more_held(self, effort: str, found: MadeExplicit) -> MadeExplicit:
+        """What is better: what was found, or what a search comes to in which tensors may be larger. That is looked for
+        where collectives in loops take much of the time and no large tensor may be whole by what was searched.
+        """
+        if not _may_gain_by_more(found.graph, found.searched):
+            return found
+        demand = _demand(found)
+        more = self.improved(self.explicit(effort, math.inf))
+        other = _demand(more)
+        if more.searched is None or other.excess or not other.is_better(demand):
+            return found
+        return _told(more, _MORE, other, demand, more.searched, _WITHIN_LIMIT)
 
     def within(self, most: Demand, explicit: Explicit, plain: Explicit, *, hoists: bool) -> tuple[MadeExplicit, Demand]:
         """Its collectives made better, by other orders as far as it holds hardly more than each op by itself. Where it
@@ -179,20 +201,32 @@ def _lean(making: _Making) -> MadeExplicit:
         hoists = _demand(alone).is_within(_demand(within))
         alone = alone if hoists else within
     searched = first.searched
-    if searched is None or not searched.otherwise:
+    if searched is None or not (searched.otherwise or _may_gain_by_more(alone.graph, searched)):
         return replace(alone, searched=searched)
     least = _demand(alone)
     most = least.or_held_by(plain.graph)  # as it is decided: how little is held in another order is a matter of luck
     found, fastest = making.within(most, first, plain, hoists=hoists)
-    is_within = fastest.is_within(most)
-    if fastest.takes_hardly_any_of(least) or (is_within and fastest.is_worth_it(least)):
-        return found
-    if not is_within:
+    will_do = [(found, fastest)] if _will_do(fastest, least, most) else []
+    if _may_gain_by_more(found.graph, searched):
+        more = making.within(most, making.over_a_link("default", math.inf), plain, hoists=hoists)
+        will_do += [more] if _will_do(more[1], least, most) else []
+    if will_do:
+        return min(will_do, key=lambda one: one[1].seconds)[0]
+    if not searched.otherwise:
+        return replace(alone, searched=searched)
+    if not fastest.is_within(most):
         explicit = making.over_a_link("lean")
         lean, demand = making.within(most, explicit, plain, hoists=hoists)
         if explicit.searched is not None and demand.is_within(most) and demand.is_worth_it(least):
             return _told(lean, _LEAN, demand, fastest, explicit.searched)
     return _told(alone, _ALONE, least, fastest, _searched_in_vain(searched))
+
+
+def _will_do(demand: Demand, alone: Demand, most: Demand) -> bool:
+    """Whether a program sends and holds hardly more than each op by itself does, and is better, or takes hardly any of
+    the time.
+    """
+    return demand.takes_hardly_any_of(alone) or (demand.is_within(most) and demand.is_worth_it(alone))
 
 
 def _fitting(making: _Making, effort: str, found: MadeExplicit, demand: Demand) -> tuple[MadeExplicit | None, Demand]:
@@ -222,6 +256,19 @@ def _fitting(making: _Making, effort: str, found: MadeExplicit, demand: Demand) 
     return nearest, least
 
 
+def _may_gain_by_more(graph: Graph, searched: Searched | None) -> bool:
+    """Whether a search might come to much less time than an explicit program takes if devices might hold more of large
+    tensors than they might in one.
+    """
+    if searched is None or all(op.name != "stablehlo.while" for op in graph.main.block.ops):
+        return False
+    if searched.most_held is None or max(type.bytes for type in graph.types if type.is_tensor) <= searched.most_held:
+        return False
+    from shardwright.optimize.works import part_in_loops
+
+    return part_in_loops(graph) > _MUCH
+
+
 def _may_hold_much_more(searched: Searched) -> bool:
     """Whether what a search came to may hold so much more than each op by itself that its time is not worth that, or
     more than a device has room for, as far as that can be told of what is decided. Where it says yes, both are written,
@@ -240,9 +287,11 @@ def _demand(made: MadeExplicit) -> Demand:
     return demand_of(made.graph, made.seconds)
 
 
-def _told(made: MadeExplicit, what: str, demand: Demand, other: Demand, searched: Searched) -> MadeExplicit:
-    """A program that is taken in place of what a search for less time came to, with the reason."""
-    note = Note("func.func", "", f"{what}: {_BESIDE}, {demand.reason(other)}", 0, is_fallback=False)
+def _told(
+    made: MadeExplicit, what: str, demand: Demand, other: Demand, searched: Searched, beside: str = _BESIDE
+) -> MadeExplicit:
+    """A program that is taken in place of what another search came to, with the reason."""
+    note = Note("func.func", "", f"{what}: {beside}, {demand.reason(other)}", 0, is_fallback=False)
     return replace(made, searched=searched, notes=(*made.notes, note))
 
 

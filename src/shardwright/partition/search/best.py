@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from shardwright.cost.hardware import current_hardware
@@ -69,6 +70,8 @@ class Searched:
             larger programs are looked at so only.
         held: What a device holds of it, about.
         held_before: The same where each op is split so.
+        most_held: Bytes that a device might hold of any tensor, but for those of which it holds more op by op; `None`
+            where nothing was said of that.
         is_left: Whether what was found was left for each op by itself, as what holds less or is better otherwise.
     """
 
@@ -80,6 +83,7 @@ class Searched:
     seconds_least_alike: float
     held: Held
     held_before: Held
+    most_held: float | None = None
     is_left: bool = False
 
     @property
@@ -125,7 +129,8 @@ def search(
     otherwise = _otherwise(first, chosen.decisions)
     least, alike = (min(one, chosen.seconds) for one in (chosen.bound, max(chosen.bound, chosen.alike)))
     found, holding = (chosen.seconds, before, least, chosen.rounds, alike), (chosen.held, held_by(decided))
-    return chosen.decisions, Searched(otherwise, *found, *holding)
+    limit = held if isinstance(held, float | int) else max(held, default=0.0)
+    return chosen.decisions, Searched(otherwise, *found, *holding, limit if math.isfinite(limit) else None)
 
 
 def _otherwise(first: Decisions, other: Decisions) -> int:

@@ -1,0 +1,122 @@
+"""Larger tensors than any op by itself has, where collectives in loops would take much of the time else."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import shardwright as sw
+from shardwright.cost.hardware import hardware
+from shardwright.optimize.compared import demand_of
+from shardwright.optimize.works import part_in_loops
+from shardwright.partition import materialize
+from shardwright.program import Plan, Spmd, explicit
+from shardwright.report.summary import describe_search
+from tests.models.nets.all import NETS
+from tests.models.steps.all import plan
+
+V5P = hardware("tpu_v5p")
+
+
+def _told(spmd: Spmd) -> list[str]:
+    return [note.message for note in spmd.notes if "more is held of large tensors" in note.message]
+
+
+def _net(name: str) -> Plan:
+    made: Plan = NETS[name].plan(evenly=True)
+    return made
+
+
+@pytest.fixture
+def limits(monkeypatch: pytest.MonkeyPatch) -> list[float | None]:
+    """What a device might hold of any tensor, of each search that is made."""
+    found = list[float | None]()
+
+    def recorded(*args: Any) -> Any:
+        found.append(args[-1])
+        return materialize(*args)
+
+    monkeypatch.setattr(explicit, "materialize", recorded)
+    return found
+
+
+@pytest.mark.parametrize(("name", "times"), [("greedy_generation", 0.25), ("k_means", 0.2), ("neural_equation", 0.1)])
+@pytest.mark.parametrize("optimize", ["off", "all"])
+def test_what_loops_read_is_gathered_in_front_of_them_where_that_is_better(
+    name: str, times: float, optimize: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with sw.Session(hardware=V5P):
+        more = _net(name).partition(effort="default", optimize=optimize)
+        demand = demand_of(more.explicit)
+        monkeypatch.setattr(explicit, "_MUCH", 1.0)
+        less = _net(name).partition(effort="default", optimize=optimize)
+        before = demand_of(less.explicit)
+    assert len(_told(more)) == 1
+    assert not _told(less)
+    assert demand.seconds < times * before.seconds
+    assert demand.is_better(before)
+    assert more.searched is not None
+    assert more.searched.otherwise
+    assert more.searched.most_held is None
+    more.verify().require()
+
+
+def test_what_would_hold_too_much_for_its_time_is_left(limits: list[float | None]) -> None:
+    """Conjugate gradients with the matrix whole on each device start as many collectives as with it split."""
+    with sw.Session(hardware=V5P):
+        made = _net("conjugate_gradients").partition(effort="default")
+    assert limits == [None, math.inf]
+    assert not _told(made)
+
+
+def test_what_devices_have_no_room_for_is_left() -> None:
+    made = _net("k_means")
+    with sw.Session(hardware=V5P):
+        more = made.partition(effort="default")
+    with sw.Session(hardware=replace(V5P, memory_bytes=more.memory.allocated // 2)):
+        less = made.partition(effort="default")
+    assert _told(more)
+    assert not _told(less)
+    assert less.memory.allocated < more.memory.allocated
+
+
+def test_nothing_is_searched_again_without_loops_or_where_little_is_sent_in_them(
+    limits: list[float | None],
+) -> None:
+    with sw.Session(hardware=V5P):
+        without = plan("lamb", "fsdp").partition(effort="default")
+        assert part_in_loops(without.explicit) == 0.0
+        assert limits == [None]
+        little = _net("flash_attention").partition(effort="default")
+        assert 0.0 <= part_in_loops(little.explicit) <= 0.2
+        assert limits == [None, None]
+        much = _net("k_means").partition(effort="fast")
+        assert 0.2 < part_in_loops(much.explicit) <= 1.0
+    assert not any(map(_told, (without, little, much)))
+
+
+def test_lean_takes_what_takes_hardly_any_of_the_time() -> None:
+    """Stacks of weights, where XLA starts a sum of gradients in each turn of a scan over six layers."""
+    with sw.Session(hardware=V5P):
+        lean, fast = (
+            plan("scan_of_six_layers", "fsdp").partition(effort=one, optimize="all") for one in ("lean", "fast")
+        )
+        most, demand = demand_of(fast.explicit), demand_of(lean.explicit)
+    assert demand.seconds < 0.15 * most.seconds
+    assert demand.sent < 0.3 * most.sent
+    assert demand.beside <= 3 * most.beside
+    lean.verify().require()
+
+
+def test_what_might_be_held_is_told_in_what_machines_read() -> None:
+    with sw.Session(hardware=V5P):
+        within = plan("lamb", "fsdp").partition(effort="default").searched
+        more = _net("k_means").partition(effort="default").searched
+    assert within is not None
+    assert within.most_held is not None
+    assert within.most_held > 0
+    assert json.loads(json.dumps(describe_search(more), allow_nan=False))["search"]["most_held"] is None
