@@ -1,10 +1,12 @@
-"""Larger tensors than any op by itself has, where collectives in loops would take much of the time else."""
+"""Larger tensors than any op by itself has, where collectives in loops would take nearly all of the time else."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -44,20 +46,22 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> list[float | None]:
     return found
 
 
-@pytest.mark.parametrize(("name", "times"), [("greedy_generation", 0.25), ("k_means", 0.2), ("neural_equation", 0.1)])
+@pytest.mark.parametrize("make", [partial(_net, "langevin_dynamics"), partial(plan, "lstm", "fsdp")])
 @pytest.mark.parametrize("optimize", ["off", "all"])
-def test_what_loops_read_is_gathered_in_front_of_them_where_that_is_better(
-    name: str, times: float, optimize: str, monkeypatch: pytest.MonkeyPatch
+def test_what_loops_read_is_gathered_in_front_of_them_where_that_takes_hardly_any_of_the_time(
+    make: Callable[[], Plan], optimize: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with sw.Session(hardware=V5P):
-        more = _net(name).partition(effort="default", optimize=optimize)
+        more = make().partition(effort="default", optimize=optimize)
         demand = demand_of(more.explicit)
         monkeypatch.setattr(explicit, "_MUCH", 1.0)
-        less = _net(name).partition(effort="default", optimize=optimize)
+        less = make().partition(effort="default", optimize=optimize)
         before = demand_of(less.explicit)
     assert len(_told(more)) == 1
     assert not _told(less)
-    assert demand.seconds < times * before.seconds
+    assert demand.seconds < before.seconds / 7
+    assert before.beside < demand.beside <= 3 * before.beside
+    assert demand.sent <= before.sent
     assert demand.is_better(before)
     assert more.searched is not None
     assert more.searched.otherwise
@@ -65,16 +69,17 @@ def test_what_loops_read_is_gathered_in_front_of_them_where_that_is_better(
     more.verify().require()
 
 
-def test_what_would_hold_too_much_for_its_time_is_left(limits: list[float | None]) -> None:
-    """Conjugate gradients with the matrix whole on each device start as many collectives as with it split."""
+@pytest.mark.parametrize("name", ["ring_attention", "k_means", "greedy_generation"])
+def test_what_would_hold_too_much_or_send_more_is_left(limits: list[float | None], name: str) -> None:
+    """A ring of keys and values, points, and the words of a model, all of which would be whole on each device."""
     with sw.Session(hardware=V5P):
-        made = _net("conjugate_gradients").partition(effort="default")
-    assert limits == [None, math.inf]
+        made = _net(name).partition(effort="default")
+    assert math.inf in limits
     assert not _told(made)
 
 
 def test_what_devices_have_no_room_for_is_left() -> None:
-    made = _net("k_means")
+    made = _net("langevin_dynamics")
     with sw.Session(hardware=V5P):
         more = made.partition(effort="default")
     with sw.Session(hardware=replace(V5P, memory_bytes=more.memory.allocated // 2)):
@@ -92,10 +97,10 @@ def test_nothing_is_searched_again_without_loops_or_where_little_is_sent_in_them
         assert part_in_loops(without.explicit) == 0.0
         assert limits == [None]
         little = _net("flash_attention").partition(effort="default")
-        assert 0.0 <= part_in_loops(little.explicit) <= 0.2
+        assert 0.0 <= part_in_loops(little.explicit) <= 0.8
         assert limits == [None, None]
         much = _net("k_means").partition(effort="fast")
-        assert 0.2 < part_in_loops(much.explicit) <= 1.0
+        assert 0.8 < part_in_loops(much.explicit) <= 1.0
     assert not any(map(_told, (without, little, much)))
 
 
@@ -115,7 +120,7 @@ def test_lean_takes_what_takes_hardly_any_of_the_time() -> None:
 def test_what_might_be_held_is_told_in_what_machines_read() -> None:
     with sw.Session(hardware=V5P):
         within = plan("lamb", "fsdp").partition(effort="default").searched
-        more = _net("k_means").partition(effort="default").searched
+        more = _net("langevin_dynamics").partition(effort="default").searched
     assert within is not None
     assert within.most_held is not None
     assert within.most_held > 0

@@ -14,8 +14,8 @@ Where collectives stay as they are, that is looked at only where a search may ha
 devices have room for.
 
 No tensor may be larger than op by op, so that stacks of weights are not gathered in front of a loop to spare the starts
-of collectives within. Where these take much of the time, it is searched without that limit as well, and what that comes
-to is taken if it is better: it may take a tenth of the time.
+of collectives within. Where these take nearly all of the time, it is searched without that limit as well, and what that
+comes to is taken if it takes less than a seventh of the time, sends no more, and holds at most three times as much.
 
 Where nothing is to be traded for time (`lean`), what is brought out of loops may hold hardly more than within. What
 each op by itself comes to then says how much may be sent and held, and the fastest of what keeps to that is taken: what
@@ -53,8 +53,8 @@ _FULL = 0.5
 """What part of the memory may be all of it, as versions of values and what is padded take some too."""
 _BESIDE = "beside what a search for less time came to"
 _WITHIN_LIMIT = "beside what a search came to in which no tensor may be larger than each op by itself has it"
-_MUCH = 0.2
-"""What part of the time collectives in loops take where more may be worth to be held in front of them."""
+_MUCH = 0.8
+"""What part of the time collectives in loops take where hardly any may be left if more is held in front of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,15 +157,13 @@ class _Making:
         return MadeExplicit(made.graph, *found[1:], made.improvements, explicit.reasons, made.seconds)
 
     def with_more_held(self, effort: str, found: MadeExplicit) -> MadeExplicit:
-        """What is better: what was found, or what a search comes to in which tensors may be larger. That is looked for
-        where collectives in loops take much of the time and no large tensor may be whole by what was searched.
-        """
+        """What was found, or what a search comes to in which tensors may be larger, if it takes hardly any of the time."""
         if not _may_gain_by_more(found.graph, found.searched):
             return found
         demand = _demand(found)
         more = self.improved(self.explicit(effort, math.inf))
         other = _demand(more)
-        if more.searched is None or other.excess or not other.is_better(demand):
+        if not other.takes_hardly_any_of(demand) or more.searched is None:
             return found
         return _told(more, _MORE, other, demand, more.searched, _WITHIN_LIMIT)
 
@@ -257,8 +255,8 @@ def _fitting(making: _Making, effort: str, found: MadeExplicit, demand: Demand) 
 
 
 def _may_gain_by_more(graph: Graph, searched: Searched | None) -> bool:
-    """Whether a search might come to much less time than an explicit program takes if devices might hold more of large
-    tensors than they might in one.
+    """Whether a search might come to hardly any of the time of an explicit program if devices might hold more of large
+    tensors than they might in the one that was made.
     """
     if searched is None or all(op.name != "stablehlo.while" for op in graph.main.block.ops):
         return False
