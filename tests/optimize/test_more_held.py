@@ -22,6 +22,7 @@ from tests.models.nets.all import NETS
 from tests.models.steps.all import plan
 
 V5P = hardware("tpu_v5p")
+LSTM = partial(plan, "lstm", "fsdp")
 
 
 def _told(spmd: Spmd) -> list[str]:
@@ -46,8 +47,11 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> list[float | None]:
     return found
 
 
-@pytest.mark.parametrize("make", [partial(_net, "langevin_dynamics"), partial(plan, "lstm", "fsdp")])
-@pytest.mark.parametrize("optimize", ["off", "all"])
+@pytest.mark.parametrize(
+    ("make", "optimize"),
+    [(LSTM, "off"), (LSTM, "all"), (partial(_net, "langevin_dynamics"), "all")],
+    ids=["lstm-off", "lstm-all", "langevin-all"],
+)
 def test_what_loops_read_is_gathered_in_front_of_them_where_that_takes_hardly_any_of_the_time(
     make: Callable[[], Plan], optimize: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,7 +83,7 @@ def test_what_would_hold_too_much_or_send_more_is_left(limits: list[float | None
 
 
 def test_what_devices_have_no_room_for_is_left() -> None:
-    made = _net("langevin_dynamics")
+    made = LSTM()
     with sw.Session(hardware=V5P):
         more = made.partition(effort="default")
     with sw.Session(hardware=replace(V5P, memory_bytes=more.memory.allocated // 2)):
@@ -120,7 +124,7 @@ def test_lean_takes_what_takes_hardly_any_of_the_time() -> None:
 def test_what_might_be_held_is_told_in_what_machines_read() -> None:
     with sw.Session(hardware=V5P):
         within = plan("lamb", "fsdp").partition(effort="default").searched
-        more = _net("langevin_dynamics").partition(effort="default").searched
+        more = LSTM().partition(effort="default").searched
     assert within is not None
     assert within.most_held is not None
     assert within.most_held > 0

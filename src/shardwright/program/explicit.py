@@ -157,7 +157,7 @@ class _Making:
         return MadeExplicit(made.graph, *found[1:], made.improvements, explicit.reasons, made.seconds)
 
     def with_more_held(self, effort: str, found: MadeExplicit) -> MadeExplicit:
-        """What was found, or what a search comes to in which tensors may be larger, if it takes hardly any of the time."""
+        """What was found, or what a search with larger tensors comes to, if that takes hardly any of the time."""
         if not _may_gain_by_more(found.graph, found.searched):
             return found
         demand = _demand(found)
