@@ -7,7 +7,7 @@ import pytest
 import shardwright as sw
 from shardwright.optimize import HOISTING, compared
 from shardwright.optimize.compared import demand_of, room_for_orders
-from shardwright.program import Spmd, explicit
+from shardwright.program import Spmd
 from tests.models.large.all import LARGE
 from tests.models.nets.all import NETS
 from tests.models.steps.all import plan
@@ -75,11 +75,7 @@ def test_a_step_that_has_nothing_to_choose_is_each_op_by_itself() -> None:
 
 @pytest.mark.parametrize("is_little", [True, False])
 def test_only_what_holds_little_is_brought_out_of_loops(is_little: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A particle filter gathers 512 bytes once, in front of its loop; where even that is too much, in every turn.
-
-    It takes a twentieth of the time where more is held by how its ops are split: that is not looked for here.
-    """
-    monkeypatch.setattr(explicit, "_MUCH", 1.0)
+    """A particle filter gathers 512 bytes once, in front of its loop; where even that is too much, in every turn."""
     if not is_little:
         monkeypatch.setattr(compared, "_MORE", 0.0)
     with sw.Session(hardware=sw.hardware("h100")):

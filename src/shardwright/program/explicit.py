@@ -134,10 +134,10 @@ class _Making:
         with self.clock.stage("materialize"):
             return materialize(self.graph, self.annotated, effort, self.with_reasons, most_held)
 
-    def over_a_link(self, effort: str, most_held: float | None = None) -> Explicit:
+    def over_a_link(self, effort: str) -> Explicit:
         """The same, decided as if devices had one link each."""
         with current_session().on(current_hardware().with_a_link()):
-            return self.explicit(effort, most_held)
+            return self.explicit(effort)
 
     def improved(self, explicit: Explicit, *, hoists: bool = True, orders: int | None = None) -> MadeExplicit:
         """Its collectives made better, and brought out of loops, where that is asked for; by other orders of ops, it
@@ -199,32 +199,20 @@ def _lean(making: _Making) -> MadeExplicit:
         hoists = _demand(alone).is_within(_demand(within))
         alone = alone if hoists else within
     searched = first.searched
-    if searched is None or not (searched.otherwise or _may_gain_by_more(alone.graph, searched)):
+    if searched is None or not searched.otherwise:
         return replace(alone, searched=searched)
     least = _demand(alone)
     most = least.or_held_by(plain.graph)  # as it is decided: how little is held in another order is a matter of luck
     found, fastest = making.within(most, first, plain, hoists=hoists)
-    will_do = [(found, fastest)] if _will_do(fastest, least, most) else []
-    if _may_gain_by_more(found.graph, searched):
-        more = making.within(most, making.over_a_link("default", math.inf), plain, hoists=hoists)
-        will_do += [more] if _will_do(more[1], least, most) else []
-    if will_do:
-        return min(will_do, key=lambda one: one[1].seconds)[0]
-    if not searched.otherwise:
-        return replace(alone, searched=searched)
-    if not fastest.is_within(most):
+    is_within = fastest.is_within(most)
+    if fastest.takes_hardly_any_of(least) or (is_within and fastest.is_worth_it(least)):
+        return found
+    if not is_within:
         explicit = making.over_a_link("lean")
         lean, demand = making.within(most, explicit, plain, hoists=hoists)
         if explicit.searched is not None and demand.is_within(most) and demand.is_worth_it(least):
             return _told(lean, _LEAN, demand, fastest, explicit.searched)
     return _told(alone, _ALONE, least, fastest, _searched_in_vain(searched))
-
-
-def _will_do(demand: Demand, alone: Demand, most: Demand) -> bool:
-    """Whether a program sends and holds hardly more than each op by itself does, and is better, or takes hardly any of
-    the time.
-    """
-    return demand.takes_hardly_any_of(alone) or (demand.is_within(most) and demand.is_worth_it(alone))
 
 
 def _fitting(making: _Making, effort: str, found: MadeExplicit, demand: Demand) -> tuple[MadeExplicit | None, Demand]:
