@@ -173,8 +173,9 @@ def test_differences(value: float | None, text: str) -> None:
     assert difference_text(value) == text
 
 
+@pytest.mark.parametrize("most_held", [None, 1024])
 @pytest.mark.parametrize("is_left", [False, True])
-def test_what_a_search_found_and_left_is_compared_with_nothing(is_left: bool) -> None:
+def test_what_a_search_found_and_left_is_compared_with_nothing(is_left: bool, most_held: int | None) -> None:
     summary = copy.deepcopy(SUMMARY)
     summary["search"] = {
         "otherwise": 0,
@@ -184,7 +185,9 @@ def test_what_a_search_found_and_left_is_compared_with_nothing(is_left: bool) ->
         "trials": 2,
         "seconds_least_alike": 8e-6,
         "is_left": is_left,
+        "most_held": most_held,
     }
     text = str(summary_page(summary))
     assert ("left: see the notes" in text) == is_left
     assert ("to which 12.50% are missing" in text) != is_left
+    assert ("least, with no larger tensors" in text) == (most_held is not None)

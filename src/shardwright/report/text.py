@@ -69,12 +69,13 @@ def _search(page: Page, summary: Summary) -> None:
     before, after = searched["seconds_before"], searched["seconds"]
     share = f", {after / before:.2f} times that" if before else ""
     least, alike = searched["seconds_least"], searched["seconds_least_alike"]
+    of_all = "least" if searched["most_held"] is None else "least, with no larger tensors"
     page.pairs(
         [
             ("each op by itself", f"{before * 1e6:,.2f} µs"),
             ("best found", f"{after * 1e6:,.2f} µs{share}" if not searched["is_left"] else "left: see the notes"),
             *([("least, with layers alike", _least(alike, after, searched["is_left"]))] if alike > least else ()),
-            ("least, with no larger tensors", _least(least, after, searched["is_left"])),
+            (of_all, _least(least, after, searched["is_left"])),
             ("programs tried", f"{searched['trials']:,}"),
             ("decided otherwise", counted(searched["otherwise"], "op", ",")),
         ]
