@@ -203,3 +203,29 @@ def test_a_mesh_of_one_device_stays_where_an_op_says_more_of_it() -> None:
     )
     with pytest.raises(ShardingError, match=r"the program is on Mesh\(S=1\), Mesh\(data=4\) was given"):
         sw.load(manual).shard({"data": 4})
+
+
+ON_ALL = """
+sdy.mesh @mesh = <["S"=8]>
+func.func @main(
+    %x: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>},
+    %w: tensor<4x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {?}]>}) -> tensor<8x8xf32> {
+  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<8x4xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+  return %0 : tensor<8x8xf32>
+}
+"""
+
+
+def test_what_is_on_all_devices_of_a_mesh_is_so_on_another() -> None:
+    """As arrays are that were made under `jax.set_mesh`."""
+    assert shardings_of({}, ON_ALL) == {"x": "[{}, {}]", "w": "[{}, {?}]"}
+    plan = sw.load(ON_ALL).shard({"data": 2, "model": 4}, {"x": "data,-"})
+    assert plan.arguments["x"] == sw.TensorSharding.of(MESH, [["data"], []])
+    assert '"S"' not in plan.module()
+    assert plan.partition().verify().ok
+    assert sw.load(ON_ALL).shard({"S": 8}, {"w": "-,S"}).partition().verify().ok
+
+
+def test_another_mesh_is_none_where_a_sharding_names_an_axis() -> None:
+    one = ON_ALL.replace("[{}, {?}]", '[{}, {?}], replicated={"S"}')
+    assert refused({}, one).message == "the program is on Mesh(S=8), Mesh(data=2, model=4) was given"

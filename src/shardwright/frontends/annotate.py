@@ -104,11 +104,14 @@ def program_mesh(graph: Graph, mesh: Mesh | None, source: str = "-") -> Mesh:
 
 
 def _says_nothing(graph: Graph) -> bool:
-    """Whether all meshes are of one device, so that shardings only name it, and no op moves data on it by itself.
+    """Whether no sharding names an axis of more than one device, and no op moves data on a mesh by itself.
 
-    JAX writes such a mesh where arrays were made on one, as libraries do that make a mesh of all devices there are.
+    JAX writes such meshes where arrays were made on one, as libraries do that make a mesh of all devices there are.
     """
-    return all(mesh.size == 1 for mesh in graph.meshes.values()) and not graph.op_names() & _ON_ITS_MESH
+    stated = filter(None, (*graph.shardings, *graph.main.result_shardings))
+    return not graph.op_names() & _ON_ITS_MESH and all(
+        sharding.mesh.size == 1 or (sharding.is_replicated and not sharding.replicated) for sharding in stated
+    )
 
 
 def _sharding(rank: int, what: str, key: Key, spec: Any, mesh: Mesh) -> TensorSharding:
@@ -124,16 +127,19 @@ def _sharding(rank: int, what: str, key: Key, spec: Any, mesh: Mesh) -> TensorSh
 def _on_mesh(graph: Graph, mesh: Mesh) -> Graph:
     """A copy of the graph on `mesh`, which also takes over what JAX says of scalars and keys on an empty mesh.
 
-    What is said on another mesh of one device leaves open how a tensor lies on this one.
+    What is said on another mesh of one device leaves open how a tensor lies on this one; on one of several, where no
+    sharding names their axes, that it is on all devices.
     """
+    leaves_its_own = all(known.axes != mesh.axes for known in graph.meshes.values())  # which says nothing then
 
     def is_kept(known: Mesh) -> bool:
-        return known.is_maximal or known.size > 1 or known.axes == mesh.axes
+        return known.is_maximal or known.axes == mesh.axes or (known.size > 1 and not leaves_its_own)
 
     def moved(sharding: TensorSharding | None) -> TensorSharding | None:
         if sharding is None or is_kept(sharding.mesh):
             return sharding
-        return replicated(mesh, sharding.rank, open=True) if sharding.mesh.axes else TensorSharding(mesh, sharding.dims)
+        is_open = sharding.mesh.axes and sharding.mesh.size == 1
+        return replicated(mesh, sharding.rank, open=True) if is_open else TensorSharding(mesh, sharding.dims)
 
     meshes = {name: known for name, known in graph.meshes.items() if is_kept(known)}
     attributes = {name: row for name, row in graph.mesh_attributes.items() if name in meshes}
