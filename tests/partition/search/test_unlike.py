@@ -10,17 +10,20 @@ import shardwright as sw
 from shardwright.memo import Session
 from shardwright.partition.search import whole
 from shardwright.partition.search.best import BUDGETS, Searched, search
+from shardwright.partition.search.reduced import Budget
 from shardwright.partition.search.total import times_run, total_seconds
 from tests.partition.search.programs import SCALED, ready, repeated_program
 
-FOLDED = replace(BUDGETS["default"], whole=0, nodes=1, apart=0)
+FOLDED = replace(BUDGETS["default"], whole=0, nodes=1, apart=0, unfolded=0)
 """Whatever is alike is chosen alike, at first."""
+UNFOLDED = replace(FOLDED, unfolded=BUDGETS["default"].unfolded)
+"""And then each by itself, where too much is left unproven."""
 
 
-def _searched(plan: sw.Plan, times: int, monkeypatch: pytest.MonkeyPatch) -> Searched:
+def _searched(plan: sw.Plan, times: int, monkeypatch: pytest.MonkeyPatch, budget: Budget = FOLDED) -> Searched:
     """What a search comes to in which something is read off so often."""
     monkeypatch.setattr(whole, "_READ_OFF", times)
-    monkeypatch.setitem(BUDGETS, "default", FOLDED)
+    monkeypatch.setitem(BUDGETS, "default", budget)
     with Session(hardware=SCALED):
         graph = ready(plan)
         decisions, searched = search(graph, "default")
@@ -49,6 +52,29 @@ def test_nothing_is_lost_by_it(seed: int, monkeypatch: pytest.MonkeyPatch) -> No
         _, apart = search(ready(plan), "default")
     assert unlike.seconds_least <= apart.seconds * (1 + 1e-9)
     assert apart.seconds_least <= unlike.seconds * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", [2, 4, 9, 15, 29, 36])
+def test_where_too_much_is_left_unproven_all_is_chosen_by_itself(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = repeated_program(seed)
+    alike, by_itself = (_searched(plan, 0, monkeypatch, budget) for budget in (FOLDED, UNFOLDED))
+    assert alike.gap is not None
+    assert alike.gap > 0.01
+    assert by_itself.seconds < 0.99 * alike.seconds
+    assert by_itself.seconds == pytest.approx(by_itself.seconds_least, rel=1e-6)
+    assert by_itself.trials > alike.trials
+
+
+def test_what_is_near_enough_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, near = repeated_program(0), 0
+    for seed in range(12):
+        plan = repeated_program(seed)
+        alike, by_itself = (_searched(plan, 4, monkeypatch, budget) for budget in (FOLDED, UNFOLDED))
+        assert alike.gap is not None
+        if alike.gap <= 0.01:
+            near += 1
+            assert by_itself == alike
+    assert near > 4
 
 
 def test_what_is_chosen_otherwise_is_run_and_equal(monkeypatch: pytest.MonkeyPatch) -> None:

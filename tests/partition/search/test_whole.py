@@ -278,6 +278,7 @@ NO_TIME = Budget(
     near=1e-5,
     passes=1_000_000_000,
     lifted=0,
+    unfolded=0,
 )
 """Nothing but messages."""
 

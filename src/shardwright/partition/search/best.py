@@ -34,6 +34,7 @@ BUDGETS = {
         near=2.5e-3,
         passes=7_000_000,
         lifted=150_000,
+        unfolded=40_000,
     ),
     "best": Budget(
         whole=1_000,
@@ -48,6 +49,7 @@ BUDGETS = {
         near=1e-5,
         passes=100_000_000,
         lifted=1_000_000,
+        unfolded=100_000,
     ),
 }
 """What bounds the time of each effort that chooses ops together."""

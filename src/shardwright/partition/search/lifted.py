@@ -19,7 +19,7 @@ from shardwright.partition.search.messages import Messages
 
 __all__ = ["lifted", "settled"]
 
-_PASSES, _SETTLED = 30, 0.05
+_PASSES, _SETTLED = 120, 0.02
 """How often messages are passed on at most, and the part of what is not proven below which a growing bound rests."""
 
 

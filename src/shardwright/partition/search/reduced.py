@@ -79,6 +79,7 @@ class Budget:
         passes: How often messages pass for all ways of a graph, times these, before nothing is chosen anew any more.
         lifted: How many ways all nodes of a graph that was folded may have together for messages to be passed on among
             them.
+        unfolded: And for all of them to be chosen by themselves where that leaves too much unproven.
     """
 
     whole: int
@@ -93,6 +94,7 @@ class Budget:
     near: float
     passes: int
     lifted: int
+    unfolded: int
 
 
 class Reduced:

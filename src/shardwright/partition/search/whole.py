@@ -42,6 +42,9 @@ __all__ = ["Best", "choose"]
 _CLOSE = 1e-5
 """How much more than the bound is none."""
 
+_FAR = 0.01
+"""How much more than the bound is too much for a choice of a folded graph."""
+
 _POLISHED = 8
 """How often what was found is made better at most."""
 
@@ -100,12 +103,10 @@ def choose(
     Raises:
         ShardingError: what `decide` does.
     """
-    choosing = _Choosing(decided, decide, first, outline(decided, most_held, targets), budgets[0])
-    choosing.run()
+    choosing = _Choosing(decided, decide, first, outline(decided, most_held, targets), budgets[0]).run()
     for budget in budgets[1:]:
         if not choosing.best.is_proven:
-            choosing = choosing.harder(budget)
-            choosing.run()
+            choosing = choosing.harder(budget).run()
     return choosing.told()
 
 
@@ -144,11 +145,19 @@ class _Choosing:
         self.found = decided  # how it is decided, whatever is told of it
         self.read_inside = self.choices.read_inside()
 
-    def run(self) -> None:
-        """Look for the best, and for what it takes at least."""
+    def run(self) -> _Choosing:
+        """Look for the best, and for what it takes at least; with nothing folded where too much is left unproven. Given
+        is what looked last.
+        """
         self.look()
-        if self.bounds is not None and self.choices.ways <= self.budget.lifted:
-            self.prove()
+        if self.bounds is None or self.choices.ways > self.budget.lifted:
+            return self
+        self.prove()
+        if self.best.seconds <= self.best.bound * (1 + _FAR) or self.choices.ways > self.budget.unfolded:
+            return self
+        choosing = self.harder(replace(self.budget, whole=len(self.choices.kind_of)))
+        choosing.look()
+        return choosing
 
     def harder(self, budget: Budget) -> _Choosing:
         """The same within another budget, from what is found on: what alike takes at least was of other nodes alike."""
