@@ -4,6 +4,9 @@ At first redistributions take what a bound says, and values of several readers w
 chosen by that is decided and priced as it will be written. Where it takes more than was thought, that is mended: plans
 are made of the redistributions that it chose, or the value is told in full, by trees if it has few ends and else by the
 integer program alone; and it is chosen again, until what was chosen takes what was thought: no choice takes less.
+
+Of a large program what is alike is chosen alike at first. Where too much is left unproven so, it goes on from there
+with each node by itself: much may be alike of which little is repeated, and be best chosen otherwise here and there.
 """
 
 from __future__ import annotations
