@@ -3,7 +3,7 @@
 What is not installed is skipped and said; `-m long` has those that take long to compile. The libraries are no
 dependency of ours: `pip install flax optax equinox dm-haiku diffrax optimistix lineax numpyro jaxopt jraph distrax chex`
 has most of them, and `pip install blackjax flowjax evosax mctx rlax tensorflow-probability ott-jax e3nn-jax tinygp dynamax
-jax-md jax-cfd jaxlie interpax` the others.
+jax-md jax-cfd jaxlie interpax pgx svgwrite gymnax seaborn keras` the others.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ import shardwright as sw
 from shardwright.runtime.call import JaxCall
 from tests.ecosystem import (  # noqa: F401  # they register their programs
     functional,
+    games,
     graphs,
     inference,
+    keras_models,
     layers,
     losses,
     models,
@@ -78,5 +80,5 @@ def test_a_program_of_the_ecosystem(name: str) -> None:
 
 
 def test_there_are_many() -> None:
-    assert len(PROGRAMS) >= 115
+    assert len(PROGRAMS) >= 126
     assert sum(not entry.is_long for entry in PROGRAMS.values()) >= 48
