@@ -223,6 +223,7 @@ def test_what_is_on_all_devices_of_a_mesh_is_so_on_another() -> None:
     assert plan.arguments["x"] == sw.TensorSharding.of(MESH, [["data"], []])
     assert '"S"' not in plan.module()
     assert plan.partition().verify().ok
+    assert sw.load(ON_ALL).apply(plan.saved).arguments == plan.arguments
     assert sw.load(ON_ALL).shard({"S": 8}, {"w": "-,S"}).partition().verify().ok
 
 

@@ -14,7 +14,7 @@ from shardwright.ir.ops import COMPUTATIONS, DEVICE_OPS, GRID_OPS, STEPS
 from shardwright.mesh import Mesh
 from shardwright.sharding import TensorSharding, replicated
 
-__all__ = ["annotate", "program_mesh"]
+__all__ = ["annotate", "program_mesh", "says_nothing"]
 
 Given = Mapping[Key, Any] | Sequence[Any]
 
@@ -78,7 +78,7 @@ def program_mesh(graph: Graph, mesh: Mesh | None, source: str = "-") -> Mesh:
         ShardingError: neither, or two that differ.
     """
     own = [known for known in graph.meshes.values() if known.axes]
-    if mesh is not None and _says_nothing(graph):
+    if mesh is not None and says_nothing(graph):
         own = [known for known in own if known.axes == mesh.axes]
     if mesh is None and not own:
         raise ShardingError(
@@ -103,7 +103,7 @@ def program_mesh(graph: Graph, mesh: Mesh | None, source: str = "-") -> Mesh:
     )
 
 
-def _says_nothing(graph: Graph) -> bool:
+def says_nothing(graph: Graph) -> bool:
     """Whether no sharding names an axis of more than one device, and no op moves data on a mesh by itself.
 
     JAX writes such meshes where arrays were made on one, as libraries do that make a mesh of all devices there are.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from shardwright.axes import AxisRef, axes_size
 from shardwright.errors import ShardingError
-from shardwright.frontends.annotate import annotate, program_mesh
+from shardwright.frontends.annotate import annotate, program_mesh, says_nothing
 from shardwright.frontends.constrained_parts import constrain_parts
 from shardwright.frontends.diagnose import close_names
 from shardwright.frontends.module_tensors import ModuleTensor
@@ -203,12 +203,13 @@ def fit_plan(plan: SavedPlan, graph: Graph, mesh: Mesh | None, source: str, part
 
 
 def mesh_for(plan: SavedPlan, graph: Graph, mesh: Mesh | None, source: str) -> Mesh:
-    """The mesh that a program is to be on: what is given, else its own of several devices, else the plan's.
+    """The mesh that a program is to be on: what is given, else its own of several devices if it says anything of that,
+    else the plan's.
 
     Raises:
         ShardingError: another one is given than the program's.
     """
-    own = any(known.size > 1 for known in graph.meshes.values())
+    own = any(known.size > 1 for known in graph.meshes.values()) and not says_nothing(graph)
     return program_mesh(graph, plan.mesh if mesh is None and not own else mesh, source)
 
 

@@ -66,7 +66,7 @@ def test_where_too_much_is_left_unproven_all_is_chosen_by_itself(seed: int, monk
 
 
 def test_what_is_near_enough_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan, near = repeated_program(0), 0
+    near = 0
     for seed in range(12):
         plan = repeated_program(seed)
         alike, by_itself = (_searched(plan, 4, monkeypatch, budget) for budget in (FOLDED, UNFOLDED))
